@@ -1,0 +1,48 @@
+"""What a client is asked to do with the model that it downloads."""
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from fedhpc.optimizers import Optimizer
+from fedhpc.settings import Settings
+
+
+class ClientSettings(Settings):
+    """Local training: so many epochs or steps of mini-batches; the optimiser's state is fresh at each participation.
+
+    ``proximal`` is FedProx's mu (Li et al. 2020): the loss gains mu/2 times the squared distance to the model that
+    the client downloaded.
+    """
+
+    batch_size: int = Field(ge=1)
+    epochs: int | None = Field(None, ge=1)
+    steps: int | None = Field(None, ge=1)
+    optimizer: Optimizer
+    proximal: float = Field(0.0, ge=0)
+
+    @model_validator(mode="after")
+    def _one_measure_of_work(self) -> Self:
+        if (self.epochs is None) == (self.steps is None):
+            raise ValueError("give either epochs or steps, and not both")
+        return self
+
+    def local_steps(self, examples: int) -> int:
+        """Mini-batches that a client with this many examples trains on; none if it has no example."""
+        if examples == 0:
+            return 0
+        if self.steps is not None:
+            return self.steps
+        assert self.epochs is not None
+        return self.epochs * -(-examples // self.batch_size)
+
+    def examples_processed(self, examples: int) -> int:
+        """Examples that those mini-batches hold; an epoch's last batch may be short."""
+        if examples == 0:
+            return 0
+        if self.steps is None:
+            assert self.epochs is not None
+            return self.epochs * examples
+        batches = -(-examples // self.batch_size)
+        passes, rest = divmod(self.steps, batches)
+        return passes * examples + min(rest * self.batch_size, examples)

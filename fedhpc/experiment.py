@@ -1,0 +1,172 @@
+"""The one door by which values enter: an experiment's YAML file, read, checked and resolved.
+
+An experiment is a task, named algorithms, named latency scenarios, trials and a budget. A run is one cell of the
+sweep: (algorithm, scenario, trial).
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
+
+from fedhpc.budget import Budget, Evaluation
+from fedhpc.federation.schedulers import Algorithm
+from fedhpc.latency.scenario import Scenario
+from fedhpc.mistakes import ExperimentError, sentences
+from fedhpc.settings import Name, Settings
+from fedhpc.task import Task
+from fedhpc.yaml_text import read_yaml
+
+RESULT_FORMAT = 1
+"""Part of every run's hash: raised when the same settings begin to give other numbers."""
+
+
+@dataclass(frozen=True, order=True)
+class Run:
+    """One cell of the sweep."""
+
+    algorithm: str
+    scenario: str
+    trial: int
+
+    def __str__(self) -> str:
+        return f"{self.algorithm}/{self.scenario}/trial-{self.trial}"
+
+    def file(self, folder: Path, suffix: str) -> Path:
+        """Where this run keeps the file of that suffix: ``FOLDER/<algorithm>/<scenario>/trial-<n><suffix>``."""
+        return folder / self.algorithm / self.scenario / f"trial-{self.trial}{suffix}"
+
+
+class RunSettings(Settings):
+    """All that a run's numbers depend on, resolved, beside the data themselves."""
+
+    task: Task
+    algorithm: Algorithm
+    scenario: Scenario
+    budget: Budget
+    evaluation: Evaluation
+    seed: int
+    trial: int
+
+    def digest(self, data_fingerprint: str) -> str:
+        """The hash that says whether a result is this run's: of the settings, the data's content (and not where they
+        lie) and the result format."""
+        settings = self.model_dump(mode="json", exclude={"task": {"data": {"path"}}})
+        return _digest([RESULT_FORMAT, settings, data_fingerprint])
+
+
+class Experiment(Settings):
+    """An experiment file. ``client`` and ``server_optimizer`` at the top are defaults for every algorithm."""
+
+    title: str = ""
+    seed: int = Field(0, ge=0)
+    trials: int = Field(1, ge=1)
+    task: Task
+    client: dict[str, Any] = Field(default_factory=dict)
+    server_optimizer: dict[str, Any] = Field(default_factory=dict)
+    algorithms: dict[Name, Algorithm] = Field(min_length=1)
+    scenarios: dict[Name, Scenario] = Field(min_length=1)
+    budget: Budget
+    evaluation: Evaluation
+    _file: Path = PrivateAttr(Path("experiment.yaml"))
+
+    @property
+    def file(self) -> Path:
+        """The file that it was read from; data paths resolve against its folder."""
+        return self._file
+
+    @property
+    def name(self) -> str:
+        """The file's stem."""
+        return self._file.stem
+
+    @model_validator(mode="after")
+    def _straggler_latency_needs_stragglers(self) -> Self:
+        for name, scenario in self.scenarios.items():
+            if scenario.stragglers is not None and not self.task.has_stragglers:
+                raise ValueError(
+                    f"scenarios.{name}.stragglers: the task has no straggler clients; "
+                    "add task.stragglers or remove this block"
+                )
+        return self
+
+    def runs(self) -> Iterator[Run]:
+        """Every cell of the sweep; all of trial 0 first, so that a sweep shows something of everything early."""
+        for trial in range(self.trials):
+            for algorithm in self.algorithms:
+                for scenario in self.scenarios:
+                    yield Run(algorithm, scenario, trial)
+
+    def settings_of(self, run: Run) -> RunSettings:
+        """The resolved settings of one run."""
+        return RunSettings.model_construct(
+            task=self.task,
+            algorithm=self.algorithms[run.algorithm],
+            scenario=self.scenarios[run.scenario],
+            budget=self.budget,
+            evaluation=self.evaluation,
+            seed=self.seed,
+            trial=run.trial,
+        )
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _with_defaults(raw: dict[str, Any]) -> dict[str, Any]:
+    """Algorithms with the file's ``client`` and ``server_optimizer`` defaults filled in, block by block."""
+    if not isinstance(raw.get("algorithms"), dict):
+        return raw
+    defaults = {key: raw[key] for key in ("client", "server_optimizer") if isinstance(raw.get(key), dict)}
+    filled = {
+        name: _merged(defaults, algorithm) if isinstance(algorithm, dict) else algorithm
+        for name, algorithm in raw["algorithms"].items()
+    }
+    return {**raw, "algorithms": filled}
+
+
+def _merged(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """``own`` over ``defaults``. An optimiser of another name takes nothing from the default one, and a measure of
+    work (epochs or steps) replaces the other."""
+    merged = dict(defaults)
+    for key, value in own.items():
+        default = merged.get(key)
+        if isinstance(value, dict) and isinstance(default, dict):
+            if "name" in value and value["name"] != default.get("name"):
+                merged[key] = value
+                continue
+            if key == "client" and ("epochs" in value or "steps" in value):
+                default = {name: entry for name, entry in default.items() if name not in ("epochs", "steps")}
+            merged[key] = _merged(default, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def load_experiment(path: Path) -> Experiment:
+    """Reads and checks an experiment file.
+
+    Raises ExperimentError with every mistake at once: each with its key's path, the offending value, what is allowed
+    and the nearest known name.
+    """
+    raw = read_yaml(path)
+    if not isinstance(raw, dict):
+        raise ExperimentError(path, ["the file holds no settings; see configs/experiments/quickstart.yaml"])
+    filled = _with_defaults(raw)
+    try:
+        experiment = Experiment.model_validate(filled)
+    except ValidationError as error:
+        raise ExperimentError(path, sentences(error, Experiment, raw, filled)) from None
+    experiment._file = path.resolve()
+    return experiment
+
+
+def dump_experiment(experiment: Experiment) -> str:
+    """The resolved experiment as YAML."""
+    return yaml.safe_dump(experiment.model_dump(mode="json"), sort_keys=False)

@@ -1,0 +1,78 @@
+"""Synchronous rounds: FedAvg (McMahan et al. 2017), over-selection and deadlines (Bonawitz et al. 2019).
+
+A round selects B_t clients uniformly without replacement, waits for the first B updates, and applies their weighted
+mean; with B_t > B the slowest are told to stop when the round closes (Hard et al., sections 1 and 2.1).
+"""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from fedhpc.federation.population import Population
+from fedhpc.federation.schedulers.settings import AlgorithmSettings
+from fedhpc.federation.virtual_server import Participation, VirtualServer
+
+
+class SynchronousSettings(AlgorithmSettings):
+    """``cohort`` is B, the updates a round waits for; ``over_selection`` is B_t, the clients it starts (default B).
+
+    ``deadline``: virtual seconds after which a round closes with what has arrived; nothing arrived, nothing changes.
+    """
+
+    scheduler: Literal["synchronous"]
+    cohort: int = Field(ge=1)
+    over_selection: int | None = Field(None, ge=1)
+    deadline: float | None = Field(None, gt=0)
+    weighting: Literal["examples", "uniform"] = "examples"
+
+    @property
+    def selected(self) -> int:
+        """B_t: how many clients a round starts."""
+        return self.over_selection or self.cohort
+
+    @model_validator(mode="after")
+    def _over_selection_selects_more(self) -> Self:
+        if self.selected < self.cohort:
+            raise ValueError(
+                f"over_selection: {self.over_selection} is below cohort {self.cohort}; raise it or lower cohort"
+            )
+        return self
+
+    def mistakes(self, population: Population) -> list[str]:
+        key = "cohort" if self.over_selection is None else "over_selection"
+        if self.selected > len(population):
+            return [f"{key}: {self.selected} exceeds the population of {len(population)} clients; lower it"]
+        return []
+
+
+class Synchronous:
+    """One round at a time."""
+
+    def __init__(self, settings: SynchronousSettings) -> None:
+        self.settings = settings
+        self.waiting: set[Participation] = set()
+        self.received: list[Participation] = []
+        self.round = 0
+
+    def begin(self, server: VirtualServer) -> None:
+        self.round += 1
+        self.received = []
+        self.waiting = set(server.start(server.select(self.settings.selected)))
+        if self.settings.deadline is not None:
+            server.set_timer(server.now + self.settings.deadline, self.round)
+
+    def arrived(self, server: VirtualServer, update: Participation) -> None:
+        self.waiting.discard(update)
+        self.received.append(update)
+        if len(self.received) == self.settings.cohort:
+            self.close(server)
+
+    def timer(self, server: VirtualServer, round_of_timer: int) -> None:
+        if round_of_timer == self.round:
+            self.close(server)
+
+    def close(self, server: VirtualServer) -> None:
+        server.stop(sorted(self.waiting, key=lambda participation: participation.number))
+        if self.received:
+            server.aggregate(self.received, server.mean_weights(self.received, self.settings.weighting))
+        self.begin(server)

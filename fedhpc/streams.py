@@ -1,0 +1,53 @@
+"""Keyed random streams: what is drawn depends on what it is for, never on when or where it is drawn.
+
+Philox is counter-based (Salmon et al. 2011): a stream is a key and a counter, so that moving to another stream costs
+a copy of four words. A trial's key comes from numpy's SeedSequence over (seed, trial, purpose); the counter's two
+upper words name the client and the participation, and its two lower words count the draws.
+"""
+
+from enum import IntEnum
+
+import numpy as np
+
+
+class Purpose(IntEnum):
+    """What a stream is used for. Values are part of every result: never renumber them."""
+
+    PARTITION = 0
+    INITIAL_MODEL = 1
+    SELECTION = 2
+    LATENCY = 3
+    BATCHES = 4
+    HELD_OUT = 5
+
+
+def trial_seed(seed: int, trial: int, purpose: Purpose) -> np.random.SeedSequence:
+    """The seed sequence of one purpose within one trial of an experiment with this seed."""
+    return np.random.SeedSequence(seed, spawn_key=(trial, int(purpose)))
+
+
+def sequential(seed: int, trial: int, purpose: Purpose) -> np.random.Generator:
+    """A generator that is drawn from in a fixed order (selection of clients, the initial model)."""
+    return np.random.Generator(np.random.Philox(trial_seed(seed, trial, purpose)))
+
+
+class ParticipationStream:
+    """One purpose's streams of a trial, keyed by (client, participation).
+
+    ``at(client, participation)`` returns a generator at the start of that stream. It is one object moved from stream
+    to stream, so use it before the next call.
+    """
+
+    def __init__(self, seed: int, trial: int, purpose: Purpose) -> None:
+        key = trial_seed(seed, trial, purpose).generate_state(2, np.uint64)
+        self._philox = np.random.Philox(key=key)
+        self._state = self._philox.state
+        self._counter = self._state["state"]["counter"]
+        self._generator = np.random.Generator(self._philox)
+
+    def at(self, client: int, participation: int) -> np.random.Generator:
+        """The generator of (client, participation), at its first draw."""
+        self._counter[2] = participation
+        self._counter[3] = client
+        self._philox.state = self._state
+        return self._generator

@@ -1,0 +1,1 @@
+"""The Parsl side of fedhpc: an experiment as a DAG of runs, and the ``fedhpc`` command."""
