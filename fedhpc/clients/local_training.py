@@ -17,9 +17,8 @@ from fedhpc.clients.work import ShardCounts
 from fedhpc.data.federated import FederatedData
 from fedhpc.models.architectures import build_model
 from fedhpc.models.settings import Model
-from fedhpc.optimizers import SGD
 from fedhpc.streams import ParticipationStream, Purpose, sequential
-from fedhpc.torch_optimizers import make_optimizer
+from fedhpc.torch_optimizers import FlatOptimizer
 
 Vector = NDArray[np.float32]
 
@@ -42,15 +41,7 @@ class LocalTraining:
         self._model = _initial_model(model, data, seed, trial)
         self._weights, self._gradient = _flatten(self._model)
         self._start = torch.empty_like(self._weights)
-        optimizer = client.optimizer
-        self._plain_rate = (
-            optimizer.rate
-            if isinstance(optimizer, SGD) and optimizer.momentum == optimizer.weight_decay == 0
-            else None
-        )
-        flat = torch.nn.Parameter(self._weights)
-        flat.grad = self._gradient
-        self._optimizer = make_optimizer(optimizer, flat)
+        self._optimizer = FlatOptimizer(client.optimizer, self._weights, self._gradient)
 
     def initial_weights(self) -> Vector:
         """Version 0: float32 [parameters], drawn from the trial's own stream. Call it before any training."""
@@ -74,7 +65,7 @@ class LocalTraining:
         examples, size = last - first, self._settings.batch_size
         self._start.copy_(torch.from_numpy(weights))
         self._weights.copy_(self._start)
-        self._optimizer.state.clear()
+        self._optimizer.reset()
         order = self._orders.at(client, participation)
         position = examples
         for _ in range(steps):
@@ -106,11 +97,7 @@ class LocalTraining:
         if self._settings.proximal:
             # The gradient of mu/2 |w - w_start|^2 (Li et al. 2020, equation 2).
             self._gradient.add_(self._weights - self._start, alpha=self._settings.proximal)
-        if self._plain_rate is not None:
-            # The same numbers as torch's SGD, without its bookkeeping: a tenth of a small model's step.
-            self._weights.add_(self._gradient, alpha=-self._plain_rate)
-        else:
-            self._optimizer.step()
+        self._optimizer.step()
 
 
 def _initial_model(settings: Model, data: FederatedData, seed: int, trial: int) -> torch.nn.Module:

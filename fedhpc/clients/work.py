@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-
 @dataclass(frozen=True, slots=True)
 class ShardCounts:
     """A shard's held-out examples that were classified correctly, of all and of the straggler classes, and the sum of
@@ -19,7 +18,8 @@ class ShardCounts:
 
 @dataclass(frozen=True, slots=True)
 class Train:
-    """A client update to compute: ``steps`` mini-batches of ``client`` from ``version``, key (client, participation)."""
+    """A client update to compute: ``steps`` mini-batches of ``client`` from ``version``, with the key
+    (client, participation)."""
 
     number: int
     version: int

@@ -5,8 +5,8 @@ training made: the live model versions, the client updates that wait, the server
 previous checkpoint is kept, for the case that the newest cannot be read.
 """
 
+import contextlib
 import json
-import os
 import zipfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,20 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpc.clients.work import ShardCounts
+from fedhpc.store.replacing import replacing
 
 Vector = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A run after server version ``version`` came to be at ``virtual_seconds``.
+    """A run after server version ``version`` came to be.
 
     ``versions`` and ``deltas``: float32 [parameters] by version and by number of client update. ``server``: the
     aggregator's state. ``evaluated``: the counts of every shard, by version.
     """
 
     version: int
-    virtual_seconds: float
     versions: dict[int, Vector]
     deltas: dict[int, Vector]
     server: dict[str, NDArray[np.generic]]
@@ -44,22 +44,14 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint, digest: str) -> None:
     rest = {
         "digest": digest,
         "version": checkpoint.version,
-        "virtual_seconds": checkpoint.virtual_seconds,
         "evaluated": {version: [asdict(count) for count in counts] for version, counts in checkpoint.evaluated.items()},
     }
     arrays["rest"] = np.frombuffer(json.dumps(rest).encode(), np.uint8)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.tmp.{os.uname().nodename}.{os.getpid()}")
-    try:
+    with replacing(path) as temporary:
         with temporary.open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
+        with contextlib.suppress(FileNotFoundError):
             path.replace(_previous(path))
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def load_checkpoint(path: Path, digest: str) -> Checkpoint | None:
@@ -67,7 +59,7 @@ def load_checkpoint(path: Path, digest: str) -> Checkpoint | None:
     for candidate in (path, _previous(path)):
         try:
             found = _read(candidate, digest)
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
             continue
         if found is not None:
             return found
@@ -96,7 +88,6 @@ def _read(path: Path, digest: str) -> Checkpoint | None:
                 groups[group][key] = arrays[name]
     return Checkpoint(
         version=rest["version"],
-        virtual_seconds=rest["virtual_seconds"],
         versions={int(key): _vector(value) for key, value in groups["version"].items()},
         deltas={int(key): _vector(value) for key, value in groups["delta"].items()},
         server=groups["server"],

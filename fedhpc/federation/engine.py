@@ -52,7 +52,7 @@ class Waiting(Protocol):
 
 
 class Engine:
-    """Rank 0. ``pulse`` is called between pieces of work, often; it may save ``checkpoint()`` and may raise to end the run."""
+    """Rank 0. ``pulse`` is called often; it may save ``checkpoint()``, and raises to end the run."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Engine:
         self.schedule, self.recorder = schedule, recorder
         self.evaluated: dict[int, list[ShardCounts]] = {}
         self.applied = -1  # the newest version that exists
-        self.virtual_seconds = 0.0  # when it came to be
+        self.newest: ServerUpdate | None = None  # the update that made it
         self._aggregator, self._own, self._others, self._rest = aggregator, own, others, rest
         self._shards, self._pulse = shards, pulse
         self._updates = schedule.server_updates()
@@ -76,7 +76,9 @@ class Engine:
         self._versions: dict[int, Vector] = {}
         self._upcoming: deque[ServerUpdate] = deque()
         self._missing: dict[int, int] = {}  # version to be made -> its client updates not yet received
-        self._computing: dict[int, tuple[int, int]] = {}  # number -> (version that it helps to make, version it starts from)
+        self._computing: dict[
+            int, tuple[int, int]
+        ] = {}  # number -> (version that it helps to make, version it starts from)
         self._deltas: dict[int, Vector] = {}  # received and not yet aggregated, by number
         self._known = 0  # client updates in _upcoming that are still to be computed
         self._to_train: list[tuple[int, int, Train]] = []  # a heap, by (version to be made, number); its version exists
@@ -136,8 +138,9 @@ class Engine:
             return
         if self.recorder.observe(update):
             self._want(update.version)
-        if update.version <= self.applied:
-            return  # played again after a checkpoint: already applied
+        if update.version <= self.applied:  # played again after a checkpoint
+            self.newest = update
+            return
         self._upcoming.append(update)
         self._missing[update.version] = 0
         for participation in update.updates:
@@ -173,7 +176,7 @@ class Engine:
             weights = self._aggregator.step([delta for delta, _ in trained], [weight for _, weight in trained])
         else:
             weights = self._aggregator.weights()
-        self.applied, self.virtual_seconds = update.version, update.time
+        self.applied, self.newest = update.version, update
         self._versions[update.version] = weights
         for work in self._for_later.pop(update.version, []):
             heappush(self._to_train, (self._computing[work.number][0], work.number, work))
@@ -259,7 +262,6 @@ class Engine:
         """All that a later start needs beside the settings; the schedule is played again from its beginning."""
         return Checkpoint(
             version=self.applied,
-            virtual_seconds=self.virtual_seconds,
             versions=dict(self._versions),
             deltas=dict(self._deltas),
             server=self._aggregator.state(),
@@ -268,7 +270,7 @@ class Engine:
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Goes on from a checkpoint; call it before ``run()``."""
-        self.applied, self.virtual_seconds = checkpoint.version, checkpoint.virtual_seconds
+        self.applied = checkpoint.version
         self._versions, self._deltas = dict(checkpoint.versions), dict(checkpoint.deltas)
         self._aggregator.restore(checkpoint.server)
         self.evaluated = dict(checkpoint.evaluated)

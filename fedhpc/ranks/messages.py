@@ -44,9 +44,7 @@ class Message:
         return cls(np.empty(_HEADER_BYTES + 4 * weights, np.uint8))
 
     @classmethod
-    def of(
-        cls, kind: Kind, *integers: int, number: float = 0.0, vector: NDArray[np.float32] | None = None
-    ) -> Self:
+    def of(cls, kind: Kind, *integers: int, number: float = 0.0, vector: NDArray[np.float32] | None = None) -> Self:
         """A message of this kind with these fields."""
         message = cls.empty(0 if vector is None else len(vector))
         message.integers[0] = kind

@@ -57,9 +57,7 @@ class TrainingRanks:
             self._holds[rank].add(work.version)
             self._outbox.send(Message.of(Kind.VERSION, work.version, vector=weights), rank)
         if isinstance(work, Train):
-            message = Message.of(
-                Kind.TRAIN, work.number, work.version, work.client, work.participation, work.steps
-            )
+            message = Message.of(Kind.TRAIN, work.number, work.version, work.client, work.participation, work.steps)
         else:
             message = Message.of(Kind.EVALUATE, work.version, work.shard)
         self._outbox.send(message, rank)

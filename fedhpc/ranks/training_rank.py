@@ -49,9 +49,7 @@ class TrainingRank:
         if work.kind is Kind.EVALUATE:
             version, shard = work.fields(2)
             counts = self._training.evaluate(self._versions[version].vector, shard)
-            return Message.of(
-                Kind.COUNTS, version, shard, counts.correct, counts.straggler_correct, number=counts.loss
-            )
+            return Message.of(Kind.COUNTS, version, shard, counts.correct, counts.straggler_correct, number=counts.loss)
         number, version, client, participation, steps = work.fields(5)
         weights = self._versions[version].vector
         delta = self._training.client_update(weights, client, participation, steps, self._take_in)

@@ -2,13 +2,16 @@
 
 import os
 import sys
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from mpi4py import MPI
+
+T = TypeVar("T")
 
 # What each launcher tells its processes: (variable with the number of ranks, the launcher's name).
 _LAUNCHERS = (
@@ -74,38 +77,55 @@ def _launched_by() -> tuple[str | None, int]:
 
 
 @contextmanager
-def abort_together(world: "MPI.Intracomm | None", expected: tuple[type[BaseException], ...]) -> Iterator[None]:
-    """Within it, an exception on one rank ends all of them: its traceback is printed and the job aborts.
-
-    Exceptions of ``expected`` types are raised by every rank at the same point and pass through.
-    """
+def abort_together(world: "MPI.Intracomm | None", quietly: type[Exception]) -> Iterator[None]:
+    """Within it, an exception on one rank ends all of them: its traceback is printed and the job aborts. One of type
+    ``quietly`` is no defect, and only its sentence is printed. A process on its own just raises."""
     try:
         yield
-    except expected:
-        raise
-    except BaseException:
+    except BaseException as error:
         if world is None:
             raise
-        import traceback
-
-        print(f"rank {world.rank} failed:", file=sys.stderr)
-        traceback.print_exc()
+        sentence = f"rank {world.rank}: {error}\n" if isinstance(error, quietly) else traceback.format_exc()
+        sys.stderr.write(sentence)
         sys.stderr.flush()
-        sys.stdout.flush()
         world.Abort(1)
 
 
-def agree(world: "MPI.Intracomm | None", decide: Any) -> Any:
+@contextmanager
+def watched(world: "MPI.Intracomm | None") -> Iterator[None]:
+    """Within it, this rank ends when its launcher or a rank of its host is gone."""
+    if world is None:
+        yield
+        return
+    from fedhpc.ranks.watchdog import Watchdog
+
+    with Watchdog(world):
+        yield
+
+
+def wait_for_all(world: "MPI.Intracomm | None") -> None:
+    """Returns when every rank has called it; a waiting rank rests."""
+    if world is None:
+        return
+    from fedhpc.ranks.mailbox import Rest
+
+    request, rest = world.Ibarrier(), Rest()
+    while not request.Test():
+        rest.a_moment()
+
+
+def agree(world: "MPI.Intracomm | None", decide: Callable[[], T]) -> T:
     """What ``decide()`` returns on rank 0, on every rank; what it raises there is raised on every rank."""
     if world is None:
         return decide()
-    outcome: tuple[bool, Any] | None = None
+    outcome: tuple[T | None, Exception | None] = (None, None)
     if world.rank == 0:
         try:
-            outcome = (True, decide())
+            outcome = (decide(), None)
         except Exception as error:
-            outcome = (False, error)
-    succeeded, result = world.bcast(outcome, root=0)
-    if not succeeded:
-        raise result
-    return result
+            outcome = (None, error)
+    wait_for_all(world)
+    result, failure = world.bcast(outcome, root=0)
+    if failure is not None:
+        raise failure
+    return result  # type: ignore[no-any-return]
