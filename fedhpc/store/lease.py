@@ -13,7 +13,7 @@ import secrets
 import socket
 import threading
 import time
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -111,9 +111,8 @@ def take_lease(folder: Path, patience: float = PATIENCE_SECONDS) -> Lease:
     owner = _read(file)
     if owner is not None and _is_alive(owner, patience):
         raise LeaseHeld(_held(folder, owner, patience))
-    if owner is not None:
-        _put(file, mine)
-    elif not _created(file, mine):
+    taken = _created(file, mine) if owner is None else _inherited(file, owner, mine, patience)
+    if not taken:
         raise LeaseHeld(_held(folder, _read(file), patience))
     time.sleep(_SECOND_LOOK_SECONDS)
     owner = _read(file)
@@ -156,11 +155,18 @@ def _read(file: Path) -> _Owner | None:
             if error.errno != errno.ESTALE or look == _STALE_READS - 1:
                 raise
     try:
-        fields_of = json.loads(content)
-        return _Owner(**{field.name: fields_of[field.name] for field in fields(_Owner)})
+        held = json.loads(content)
+        return _Owner(
+            str(held["token"]),
+            str(held["host"]),
+            str(held["boot"]),
+            int(held["pid"]),
+            int(held["started"]),
+            float(held["heartbeat"]),
+        )
     except (ValueError, KeyError, TypeError):
         # Not this version's lease. Somebody's all the same, as long as it is young.
-        return _Owner("", "a machine unknown", "", 0, 0, changed)
+        return _Owner("", "", "", 0, 0, changed)
 
 
 def _put(file: Path, owner: _Owner) -> None:
@@ -186,14 +192,37 @@ def _created(file: Path, owner: _Owner) -> bool:
     return True
 
 
+def _inherited(file: Path, dead: _Owner, heir: _Owner, patience: float) -> bool:
+    """Replaces a dead owner's lease; of several heirs at once, the one that links the claim succeeds."""
+    claim = file.with_name(f"{file.name}.tmp.heir-of-{dead.token}")
+    rival = _read(claim)
+    if rival is not None and not _is_alive(rival, patience):
+        claim.unlink(missing_ok=True)
+    if not _created(claim, heir):
+        return False
+    try:
+        # A slow heir may find the inheritance, claim and all, dealt with.
+        owner = _read(file)
+        if owner is None or owner.token != dead.token:
+            return False
+        _put(file, heir)
+        return True
+    finally:
+        claim.unlink(missing_ok=True)
+
+
 def _text(owner: _Owner) -> str:
     return json.dumps(asdict(owner)) + "\n"
 
 
 def _is_alive(owner: _Owner, patience: float) -> bool:
-    if owner.boot and owner.boot == _boot() and owner.host == socket.gethostname():
+    if _is_of_this_boot(owner):
         return owner.started == _started(owner.pid)
     return time.time() - owner.heartbeat <= patience
+
+
+def _is_of_this_boot(owner: _Owner) -> bool:
+    return owner.boot != "" and owner.boot == _boot() and owner.host == socket.gethostname()
 
 
 def _boot() -> str:
@@ -216,11 +245,19 @@ def _started(pid: int) -> int:
 
 
 def _held(folder: Path, owner: _Owner | None, patience: float) -> str:
-    if owner is None:
-        return f"{folder}: another sweep took and gave up this folder at the same moment; start again"
-    age = max(0.0, time.time() - owner.heartbeat)
+    if owner is None or not _is_alive(owner, patience):
+        return f"{folder}: another sweep took or gave up this folder at the same moment; start again"
+    age = f"last heartbeat {max(0.0, time.time() - owner.heartbeat):.0f} s ago"
+    if owner.pid == 0:
+        return (
+            f"{folder}: a lease that this version of fedhpc cannot read holds this folder ({age}); take another folder "
+            f"with --output, or delete {_file(folder)} once no sweep is at work there"
+        )
+    held = f"{folder}: a sweep holds this folder (process {owner.pid} on {owner.host}, {age})"
+    other = "or take another folder with --output"
+    if _is_of_this_boot(owner):
+        return f"{held}; wait for its end, stop it with `kill {owner.pid}`, {other}"
     return (
-        f"{folder}: a sweep holds this folder (process {owner.pid} on {owner.host}, last heartbeat {age:.0f} s ago); "
-        f"wait for its end, stop it there with `kill {owner.pid}`, or take another folder with --output. A sweep that died "
-        f"on another machine gives way {patience:.0f} s after its last heartbeat."
+        f"{held}; wait for its end, stop it there with `kill {owner.pid}`, {other}; if it died, this folder is free "
+        f"{patience:.0f} s after its last heartbeat"
     )

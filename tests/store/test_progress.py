@@ -23,7 +23,7 @@ def test_half_a_file_is_no_progress(tmp_path: Path) -> None:
     assert read_progress(tmp_path) is None
     write_progress(path, HALFWAY)
     whole = path.read_bytes()
-    for length in range(0, len(whole) - 2):
+    for length in range(len(whole) - 2):
         path.write_bytes(whole[:length])
         assert read_progress(path) is None
 
