@@ -4,7 +4,18 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedhpc.data.settings import ByColumn, DataFile, Digits, Partition, Source, Stragglers, Synthetic, TextFile
+from fedhpc.data.settings import (
+    IID,
+    ByColumn,
+    DataFile,
+    Digits,
+    Dirichlet,
+    Partition,
+    Source,
+    Stragglers,
+    Synthetic,
+    TextFile,
+)
 from fedhpc.models.settings import Model
 from fedhpc.settings import Settings
 
@@ -31,15 +42,14 @@ class Classification(Settings):
                 else "name data.client, or take iid or dirichlet"
             )
             raise ValueError(f"partition.kind: by_column needs data that bring clients along; {mend}")
-        if (
-            self.stragglers
-            and not isinstance(self.partition, ByColumn)
-            and self.stragglers.clients > self.partition.clients
-        ):
-            raise ValueError(
-                f"stragglers.clients: {self.stragglers.clients} exceeds partition.clients "
-                f"{self.partition.clients}; lower it"
-            )
+        # How many clients a file brings along is known once it is read.
+        owner = self.data if isinstance(self.partition, ByColumn) else self.partition
+        if self.stragglers and isinstance(owner, IID | Dirichlet | Synthetic):
+            place = "data" if isinstance(owner, Synthetic) else "partition"
+            if self.stragglers.clients > owner.clients:
+                raise ValueError(
+                    f"stragglers.clients: {self.stragglers.clients} exceeds {place}.clients {owner.clients}; lower it"
+                )
         return self
 
     @property
