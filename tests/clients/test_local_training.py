@@ -44,9 +44,7 @@ def nothing() -> None:
 
 
 def delta(steps: int, optimizer: Optimizer | None = None, **settings: Any) -> np.ndarray:
-    client = ClientSettings(
-        batch_size=1, steps=steps, optimizer=optimizer or SGD(name="sgd", rate=0.1), **settings
-    )
+    client = ClientSettings(batch_size=1, steps=steps, optimizer=optimizer or SGD(name="sgd", rate=0.1), **settings)
     training = LocalTraining(Logistic(name="logistic"), client, ONE_EXAMPLE, 0, 0)
     return training.client_update(np.zeros(4, np.float32), 0, 0, steps, nothing)
 

@@ -143,9 +143,7 @@ def test_the_stopped_and_the_aggregated_leave_no_version_open() -> None:
 
 def test_a_population_too_small_is_named_with_the_mend() -> None:
     population = Population(np.ones(10, np.int64), np.zeros(10, bool))
-    assert synchronous(cohort=11).mistakes(population) == [
-        "cohort: 11 exceeds the population of 10 clients; lower it"
-    ]
+    assert synchronous(cohort=11).mistakes(population) == ["cohort: 11 exceeds the population of 10 clients; lower it"]
     assert synchronous(cohort=10, over_selection=12).mistakes(population)[0].startswith("over_selection: 12 exceeds")
     assert synchronous(cohort=10).mistakes(population) == []
     # Up to K - 1 = 4 updates wait in the buffer while 7 train: 11 clients.

@@ -61,7 +61,9 @@ def test_draws_do_not_depend_on_their_order() -> None:
 
 def test_trials_and_seeds_differ() -> None:
     draws = {
-        LatencySampler(PER_EXAMPLE, POPULATION, seed, trial).duration(0, 0, 1) for seed in range(3) for trial in range(3)
+        LatencySampler(PER_EXAMPLE, POPULATION, seed, trial).duration(0, 0, 1)
+        for seed in range(3)
+        for trial in range(3)
     }
     assert len(draws) == 9
 
@@ -75,9 +77,7 @@ def test_trials_and_seeds_differ() -> None:
         (PER_DOMAIN, 3, (114.2, 259.9, 450.6)),
     ],
 )
-def test_percentiles_beside_table_8(
-    scenario: Scenario, client: int, published: tuple[float, float, float]
-) -> None:
+def test_percentiles_beside_table_8(scenario: Scenario, client: int, published: tuple[float, float, float]) -> None:
     sampler = LatencySampler(scenario, POPULATION, 0, 0)
     draws = np.array([sampler.duration(client, participation, 100) for participation in range(40_000)])
     median, high, _ = np.percentile(draws, [50, 95, 99])
