@@ -1,5 +1,5 @@
 # Sourced by the jobs, with the extras that they need beyond MPI ("dev", or nothing): a Python with all that fedhpc
-# imports. It is made once, in .venv; later calls only look at its stamps. Sets FEDHPC_PYTHON and PATH.
+# imports. It is made once, in .venv; later calls only look at its stamps. Sets fedhpc_python and PATH.
 #
 #   FEDHPC_PYTHON        the Python (3.11 or newer) to build on, where it is not found by itself
 #   FEDHPC_ENVIRONMENT   unset: everything from pip, MPI included
@@ -168,7 +168,7 @@ _fedhpc_environment() {
         return 1
         ;;
     esac
-    export FEDHPC_PYTHON="$python"
+    fedhpc_python="$python"
     # Parsl finds its own programs by PATH.
     export PATH="$(dirname "$python"):$PATH"
 }

@@ -28,4 +28,4 @@ if [[ $# -eq 0 || "$1" == -* ]]; then
     set -- "$home/configs/experiments/quickstart.yaml" "$@"
 fi
 export PYTHONUNBUFFERED=1
-exec "$FEDHPC_PYTHON" -m workflow sweep "$@"
+exec "$fedhpc_python" -m workflow sweep "$@"
