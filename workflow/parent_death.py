@@ -1,6 +1,7 @@
 """Processes that do not outlive the one that started them (Linux's prctl, PR_SET_PDEATHSIG).
 
-``python -m workflow.parent_death COMMAND...`` runs a command so.
+``python -m workflow.parent_death COMMAND...`` runs a command so, and out of reach of the terminal's Ctrl-C, which is
+for its parent to answer.
 """
 
 import ctypes
@@ -24,4 +25,5 @@ def end_with_parent() -> None:
 
 if __name__ == "__main__":
     end_with_parent()
+    os.setpgid(0, 0)
     os.execvp(sys.argv[1], sys.argv[1:])

@@ -40,6 +40,15 @@ def end_processes(marks: Mapping[str, str]) -> int:
     return len(ended)
 
 
+def is_alive(process: int) -> bool:
+    """Whether a process of this machine is there and no zombie."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
 def shared_memory(marks: Mapping[str, str]) -> set[Path]:
     """MPICH's shared-memory files that processes with these variables have mapped."""
     return {path for process in _marked(marks) for path in _shared_memory(process)}

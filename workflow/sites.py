@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, ValidationError
 
 from fedhpc.mistakes import ExperimentError, sentences
+from fedhpc.ranks.world import mpiexec
 from fedhpc.settings import Settings
 from fedhpc.yaml_text import read_yaml
 
@@ -21,7 +23,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "configs" / "sites"
 
 class Site(Settings):
     """One machine, without a queue. ``cores`` of None are all that this process may use; ``launcher`` is the command
-    up to ``-n``, by default the mpiexec beside the Python in use."""
+    up to ``-n``, by default the mpiexec that belongs to the Python in use."""
 
     ranks_per_run: int = Field(2, ge=1)
     cores: int | None = Field(None, ge=1)
@@ -39,19 +41,15 @@ class Site(Settings):
     def launch(self) -> list[str]:
         """What stands before a rank's own command; nothing for a single rank.
 
-        Raises ExperimentError where there is no launcher.
+        Raises ExperimentError where the site's launcher does not exist, LauncherError where it names none and there
+        is no mpiexec.
         """
         if self.ranks_per_run == 1:
             return []
-        words = self.launcher.split() if self.launcher else [str(Path(sys.executable).with_name("mpiexec"))]
+        words = shlex.split(self.launcher) if self.launcher else [mpiexec()]
         program = shutil.which(words[0])
         if program is None:
-            mend = (
-                "name a program that exists"
-                if self.launcher
-                else "install the extra 'mpich', or name your MPI's in the site file"
-            )
-            raise ExperimentError(Path("site"), [f"launcher: there is no {words[0]}; {mend}"])
+            raise ExperimentError(Path("site"), [f"launcher: there is no {words[0]}; name a program that exists"])
         return [program, *words[1:], "-n", str(self.ranks_per_run)]
 
 
