@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedhpc.data.settings import ByColumn, DataFile, Digits, Partition, Source, Stragglers, Synthetic
+from fedhpc.data.settings import ByColumn, DataFile, Digits, Partition, Source, Stragglers, Synthetic, TextFile
 from fedhpc.models.settings import Model
 from fedhpc.settings import Settings
 
@@ -21,7 +21,7 @@ class Classification(Settings):
 
     @model_validator(mode="after")
     def _partition_fits_source(self) -> Self:
-        brings_clients = isinstance(self.data, Synthetic) or (
+        brings_clients = isinstance(self.data, Synthetic | TextFile) or (
             isinstance(self.data, DataFile) and self.data.client is not None
         )
         if isinstance(self.partition, ByColumn) and not brings_clients:

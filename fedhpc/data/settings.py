@@ -1,11 +1,13 @@
 """What a task's data can be: a source, a partition over clients, and the straggler classes."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fedhpc.settings import Settings
+
+_SUFFIXES = (".csv", ".npz", ".h5", ".hdf5", ".nc")
 
 
 class Digits(Settings):
@@ -23,22 +25,30 @@ class Synthetic(Settings):
     beta: float = Field(ge=0)
     clients: int = Field(30, ge=1)
     held_out: float = Field(0.1, gt=0, lt=1)
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, lt=2**32)
 
 
 class DataFile(Settings):
     """A person's own data: an HDF5, NPZ or CSV file with named columns.
 
-    HDF5 and NPZ hold arrays of equal first dimension; ``features`` names one of them (or a list of columns to stack).
-    In a CSV, ``features`` lists columns, or is ``"*"`` for every column not named elsewhere. A file that keeps its
-    training and held-out examples in separate arrays (``x_train``, ``x_test``) is named with ``{split}`` in place of
-    the word: ``features: x_{split}``. Otherwise ``split`` names a column whose value tells training from held-out
-    examples, or ``held_out`` sets a share of every client's examples aside.
+    HDF5 and NPZ hold arrays of equal first dimension; ``features`` names one of them, or lists several to stand side
+    by side. In a CSV, ``features`` names columns, or is ``"*"`` for every column not named elsewhere. ``columns``
+    picks columns of the features by their number, where not all are wanted.
+
+    Held-out examples come in one of three ways. Separate arrays (``x_train``, ``x_test``) are named with ``{split}``
+    in place of the word: ``features: x_{split}``. Or ``split`` names a column, and the rows that hold
+    ``held_out_value`` there are held out. Or ``held_out`` is the share set aside: of every client's examples where
+    the file's own clients are used, else of all examples.
+
+    ``scaling``: ``unit`` divides integers by their type's maximum, and floating-point columns by their largest
+    absolute training value; ``standard`` gives each feature mean 0 and deviation 1 over the training examples.
+    ``drop_missing`` leaves out the examples with a missing value.
     """
 
     source: Literal["file"]
     path: Path
-    features: str | list[str]
+    features: str | Annotated[list[str], Field(min_length=1)]
+    columns: list[Annotated[int, Field(ge=0)]] | None = Field(None, min_length=1)
     label: str
     client: str | None = None
     split: str | None = None
@@ -47,8 +57,73 @@ class DataFile(Settings):
     scaling: Literal["none", "unit", "standard"] = "none"
     drop_missing: bool = False
 
+    @property
+    def feature_names(self) -> list[str]:
+        """``features`` as a list."""
+        return [self.features] if isinstance(self.features, str) else self.features
 
-Source = Annotated[Digits | Synthetic | DataFile, Field(discriminator="source")]
+    @property
+    def templated(self) -> bool:
+        """Whether training and held-out examples lie in arrays of their own."""
+        return "{split}" in self.label
+
+    @model_validator(mode="after")
+    def _format_known(self) -> Self:
+        suffix = self.path.suffix.lower()
+        if suffix not in _SUFFIXES:
+            raise ValueError(f"path: '{self.path.name}' is of no known format; known: {', '.join(_SUFFIXES)}")
+        if suffix == ".csv" and self.templated:
+            raise ValueError(
+                "label: {split} is for the arrays of HDF5 and NPZ files; give split, a column, or held_out"
+            )
+        if suffix != ".csv" and "*" in self.feature_names:
+            raise ValueError("features: '*' is for CSV files; name the array")
+        return self
+
+    @model_validator(mode="after")
+    def _held_out_in_one_way(self) -> Self:
+        named = {"label": [self.label], "features": self.feature_names, "client": [self.client] if self.client else []}
+        templates = {key: "{split}" in name for key, names in named.items() for name in names}
+        if any(templates.values()) and not all(templates.values()):
+            key = next(key for key, is_template in templates.items() if not is_template)
+            raise ValueError(f"{key}: holds no {{split}}, but other keys do; write it in all of them or in none")
+        ways = [
+            way
+            for way, taken in (
+                ("{split} in the columns' names", self.templated),
+                ("split", self.split is not None),
+                ("held_out", self.held_out is not None),
+            )
+            if taken
+        ]
+        if len(ways) != 1:
+            raise ValueError(
+                f"held_out: {' and '.join(ways) or 'nothing'} says which examples are held out; give exactly one of "
+                "{split} in the columns' names, split (a column, with held_out_value), or held_out (a share)"
+            )
+        if (self.split is None) != (self.held_out_value is None):
+            raise ValueError("held_out_value: goes with split, a column; name both or neither")
+        return self
+
+
+class TextFile(Settings):
+    """Next-character prediction on an HDF5 file of text, one document a client, as LEAF prepares Shakespeare.
+
+    Document i is the bytes ``text[offsets[i]:offsets[i + 1]]``. An example is ``window`` characters, as codes, and its
+    label the next one. ``limit`` keeps at most so many windows of a document, evenly spread. The last ``held_out``
+    share of a document's windows is held out, and the training windows that reach into it are left out.
+    """
+
+    source: Literal["text"]
+    path: Path
+    text: str
+    offsets: str
+    window: int = Field(80, ge=1)
+    limit: int | None = Field(None, ge=1)
+    held_out: float = Field(0.1, gt=0, lt=1)
+
+
+Source = Annotated[Digits | Synthetic | DataFile | TextFile, Field(discriminator="source")]
 
 
 class IID(Settings):
@@ -63,7 +138,7 @@ class Dirichlet(Settings):
 
     kind: Literal["dirichlet"]
     clients: int = Field(ge=1)
-    concentration: float = Field(gt=0)
+    concentration: float = Field(gt=0, le=1e12)
 
 
 class ByColumn(Settings):
@@ -79,5 +154,12 @@ class Stragglers(Settings):
     """Hard et al., section 4.1: the ``clients`` with the most examples of ``classes`` are the straggler clients, and
     every other client loses its examples of those classes."""
 
-    classes: list[int] = Field(min_length=1)
+    classes: list[Annotated[int, Field(ge=0)]] = Field(min_length=1)
     clients: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _classes_once(self) -> Self:
+        twice = sorted({label for label in self.classes if self.classes.count(label) > 1})
+        if twice:
+            raise ValueError(f"classes: {twice[0]} is given twice; name each class once")
+        return self

@@ -1,0 +1,81 @@
+"""A federated data set: every client's examples in one array, client after client."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from fedhpc.federation.population import Population
+
+
+@dataclass(frozen=True)
+class FederatedData:
+    """Client c owns rows ``offsets[c]:offsets[c + 1]`` of ``features`` and ``labels``; it may own none.
+
+    ``features``: float32 [examples, *shape]. ``labels``: int64 [examples], in 0..classes-1. ``offsets``: int64
+    [clients + 1]. ``stragglers``: bool [clients]. ``straggler_classes``: int64 [k], empty where there are none.
+    ``test_features``, ``test_labels``: the held-out examples, alike. ``client_names``: [clients]. ``class_names``:
+    [classes], what the data call the labels. The arrays are read-only where they are mapped from a file.
+    """
+
+    features: NDArray[np.float32]
+    labels: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    stragglers: NDArray[np.bool_]
+    straggler_classes: NDArray[np.int64]
+    test_features: NDArray[np.float32]
+    test_labels: NDArray[np.int64]
+    classes: int
+    client_names: tuple[str, ...]
+    class_names: tuple[str, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One example's shape."""
+        return self.features.shape[1:]
+
+    @property
+    def population(self) -> Population:
+        """The clients as the scheduler sees them."""
+        return Population(np.diff(self.offsets), self.stragglers)
+
+
+MAPPED = ("features", "labels", "test_features", "test_labels")
+"""The arrays that are mapped into memory; a prepared file keeps each whole and uncompressed."""
+
+
+def open_prepared(path: Path) -> FederatedData:
+    """The data that ``prepare`` wrote. Examples are mapped, so that the ranks of a node share them and nothing is read
+    before it is used. Raises OSError where the file is missing or damaged."""
+    with h5py.File(path, "r", locking=False) as file:
+        return FederatedData(
+            **{name: _mapped(path, file[name]) for name in MAPPED},
+            offsets=file["offsets"][()],
+            stragglers=file["stragglers"][()],
+            straggler_classes=file["straggler_classes"][()],
+            classes=len(file["class_names"]),
+            client_names=_names(file["client_names"]),
+            class_names=_names(file["class_names"]),
+        )
+
+
+def open_population(path: Path) -> Population:
+    """The population of a prepared file, without its examples."""
+    with h5py.File(path, "r", locking=False) as file:
+        return Population(np.diff(file["offsets"][()]), file["stragglers"][()])
+
+
+def _mapped(path: Path, dataset: Any) -> NDArray[Any]:
+    offset = dataset.id.get_offset()
+    if offset is None:  # HDF5 gives an empty array no place in the file.
+        return np.empty(dataset.shape, dataset.dtype)
+    mapped = np.memmap(path, dataset.dtype, "r", offset, dataset.shape)
+    # A plain view: numpy handles every slice of its memmap class more slowly.
+    return mapped.view(np.ndarray)
+
+
+def _names(dataset: Any) -> tuple[str, ...]:
+    return tuple(np.char.decode(dataset[()], "utf-8").tolist())

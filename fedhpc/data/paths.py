@@ -1,0 +1,26 @@
+"""Where a data file named in an experiment lies."""
+
+import os
+from pathlib import Path
+
+from fedhpc.mistakes import ExperimentError
+
+VARIABLE = "FEDHPC_DATA"
+"""The environment variable that names the folder of data sets."""
+
+
+def find_data(path: Path, base: Path) -> Path:
+    """The file at ``path``: relative to ``base`` (the experiment file's folder), then to FEDHPC_DATA's folder.
+
+    Raises ExperimentError where it is in neither.
+    """
+    path = path.expanduser()
+    folders = [base, *([Path(os.environ[VARIABLE])] if os.environ.get(VARIABLE) else [])]
+    for folder in folders:
+        if (folder / path).is_file():
+            return folder / path
+    if path.is_absolute():
+        raise ExperimentError(base, [f"task.data.path: there is no file {path}"])
+    looked = [f"in {folders[0].absolute()}"]
+    looked.append(f"in {VARIABLE}={folders[1]}" if len(folders) > 1 else f"nowhere else, since {VARIABLE} is not set")
+    raise ExperimentError(base, [f"task.data.path: there is no file '{path}'; looked {' and '.join(looked)}"])

@@ -1,0 +1,180 @@
+"""A task's data made ready once: loaded, partitioned, ordered by client, and kept in a file that ranks map.
+
+1. load the source's examples, training and held-out;
+2. give every training example a client (the partition);
+3. choose the straggler clients and take the straggler classes from the others;
+4. write the examples client by client, under a name that tells everything they depend on.
+"""
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from fedhpc.data.examples import Examples
+from fedhpc.data.federated import MAPPED, open_population
+from fedhpc.data.partitions import dirichlet, iid
+from fedhpc.data.paths import find_data
+from fedhpc.data.settings import IID, ByColumn, DataFile, Partition, Stragglers, TextFile
+from fedhpc.data.sources import load
+from fedhpc.data.stragglers import kept_examples, straggler_clients
+from fedhpc.federation.population import Population
+from fedhpc.mistakes import ExperimentError
+from fedhpc.streams import Purpose, sequential
+from fedhpc.task import Classification, NullTask, Task
+
+FORMAT = 1
+"""Part of a prepared file's name: raised when the same settings begin to give other examples."""
+
+_BLOCK = 4096
+"""Examples copied into the file at a time."""
+
+
+def fingerprint(task: Classification, base: Path) -> str:
+    """The content of the task's data source, in short: a file's SHA-256, or a built-in source's name.
+
+    Paths resolve against ``base``, the experiment file's folder. Raises ExperimentError where the file is missing.
+    """
+    if not isinstance(task.data, DataFile | TextFile):
+        return task.data.source
+    path = find_data(task.data.path, base)
+    try:
+        status = path.stat()
+        return _content(path, status.st_size, status.st_mtime_ns)
+    except OSError as error:
+        raise ExperimentError(path, [f"task.data.path: the file cannot be read: {error.strerror}"]) from None
+
+
+@lru_cache(maxsize=8)
+def _content(path: Path, size: int, modified: int) -> str:
+    """The file's SHA-256; size and time of change keep a file that was written anew from being taken for the old."""
+    with path.open("rb") as file:
+        return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def prepare(task: Classification, seed: int, base: Path, folder: Path) -> Path:
+    """The prepared file of this task's data, written if it is not there yet; see ``open_prepared``.
+
+    ``seed`` is the experiment's: every trial has the same data. ``folder`` is made if need be. Two processes may
+    prepare the same file at once. Raises ExperimentError where the data are not as the task says.
+    """
+    path = folder / f"{_digest(task, seed, fingerprint(task, base))}.hdf5"
+    if path.exists():
+        return path
+    keeps_clients = isinstance(task.partition, ByColumn)
+    examples = load(task.data, keeps_clients, sequential(seed, 0, Purpose.HELD_OUT), base)
+    owner, names = _owners(examples, task.partition, sequential(seed, 0, Purpose.PARTITION))
+    training = np.flatnonzero(~examples.held_out)
+    labels = examples.labels[training]
+    stragglers, kept = np.zeros(len(names), bool), np.ones(len(labels), bool)
+    if task.stragglers:
+        _check_stragglers(task.stragglers, labels, len(names), examples.class_names, base)
+        classes = task.stragglers.classes
+        stragglers = straggler_clients(labels, owner, len(names), classes, task.stragglers.clients)
+        kept = kept_examples(labels, owner, stragglers, classes)
+    training, owner = training[kept], owner[kept]
+    with _published(path) as file:
+        _write_examples(file, "", examples, training[np.argsort(owner, kind="stable")])
+        _write_examples(file, "test_", examples, np.flatnonzero(examples.held_out))
+        file["offsets"] = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(names)))])
+        file["stragglers"] = stragglers
+        file["straggler_classes"] = np.array(task.stragglers.classes if task.stragglers else [], np.int64)
+        file["client_names"] = np.char.encode(names, "utf-8")
+        file["class_names"] = np.char.encode(examples.class_names, "utf-8")
+        file.attrs["sha256"] = _arrays_digest(file)
+    return path
+
+
+def population_of(task: Task, prepared: Path | None) -> Population:
+    """The clients of any task. ``prepared`` is what ``prepare`` returned; a null task needs none."""
+    if isinstance(task, NullTask):
+        stragglers = np.arange(task.clients) >= task.clients - task.stragglers
+        return Population(np.full(task.clients, task.examples), stragglers)
+    if prepared is None:
+        raise ValueError("the population of a classification task is known once its data are prepared")
+    return open_population(prepared)
+
+
+def _digest(task: Classification, seed: int, content: str) -> str:
+    settings = task.model_dump(mode="json", include={"data", "partition", "stragglers"}, exclude={"data": {"path"}})
+    return hashlib.sha256(json.dumps([FORMAT, settings, seed, content], sort_keys=True).encode()).hexdigest()
+
+
+def _owners(
+    examples: Examples, partition: Partition, generator: np.random.Generator
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """The client of each training example, and the clients' names."""
+    labels = examples.labels[~examples.held_out]
+    if isinstance(partition, ByColumn):
+        assert examples.clients is not None  # a source that brings no clients was refused with the settings
+        return examples.clients[~examples.held_out], examples.client_names
+    names = tuple(str(client) for client in range(partition.clients))
+    if isinstance(partition, IID):
+        return iid(partition, labels, generator), names
+    return dirichlet(partition, labels, generator), names
+
+
+def _check_stragglers(
+    settings: Stragglers, labels: NDArray[np.int64], clients: int, class_names: tuple[str, ...], base: Path
+) -> None:
+    """``labels``: of the training examples. Raises ExperimentError where the stragglers cannot be had."""
+    mistakes = []
+    unknown = [label for label in settings.classes if label >= len(class_names)]
+    if unknown:
+        called = ", ".join(class_names[:20]) + (", ..." if len(class_names) > 20 else "")
+        mistakes.append(
+            f"task.stragglers.classes: there is no class {', '.join(map(str, unknown))}; the classes are numbered "
+            f"0 to {len(class_names) - 1}, for the labels {called}"
+        )
+    elif not np.isin(labels, settings.classes).any():
+        mistakes.append("task.stragglers.classes: no training example is of these classes; name others")
+    if settings.clients > clients:
+        mistakes.append(f"task.stragglers.clients: {settings.clients} exceeds the data's {clients} clients; lower it")
+    if mistakes:
+        raise ExperimentError(base, mistakes)
+
+
+@contextmanager
+def _published(path: Path) -> Iterator[Any]:
+    """An HDF5 file that appears at ``path`` when it is complete, or not at all (law 5)."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.stem}-{os.getpid()}-{secrets.token_hex(4)}.partial")
+    try:
+        with h5py.File(partial, "x", locking=False) as file:
+            yield file
+            file.flush()
+        with partial.open("rb") as written:
+            os.fsync(written.fileno())
+        # Whoever came first is kept: others may have mapped that file already.
+        if not path.exists():
+            os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _write_examples(file: Any, prefix: str, examples: Examples, order: NDArray[np.int64]) -> None:
+    shape = (len(order), *examples.features.shape[1:])
+    features = file.create_dataset(f"{prefix}features", shape, np.float32)
+    for start in range(0, len(order), _BLOCK):
+        features[start : start + _BLOCK] = examples.features[order[start : start + _BLOCK]]
+    file[f"{prefix}labels"] = examples.labels[order]
+
+
+def _arrays_digest(file: Any) -> str:
+    """The SHA-256 of the file's arrays, name by name."""
+    digest = hashlib.sha256()
+    for name in (*MAPPED, "offsets", "stragglers", "straggler_classes"):
+        dataset = file[name]
+        digest.update(f"{name} {dataset.dtype.str} {dataset.shape}\n".encode())
+        for start in range(0, len(dataset), _BLOCK):
+            digest.update(dataset[start : start + _BLOCK].tobytes())
+    return digest.hexdigest()

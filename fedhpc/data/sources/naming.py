@@ -1,0 +1,35 @@
+"""Columns and the keys that name them: what a sentence about either has in common."""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedhpc.mistakes import ExperimentError
+
+
+@dataclass(frozen=True)
+class Named:
+    """A column of a file, and the key under ``task.data`` that names it."""
+
+    key: str
+    column: str
+
+
+def mistake(path: Path, key: str, sentence: str) -> ExperimentError:
+    """The error that this data file is not as the key ``task.data.<key>`` says."""
+    return ExperimentError(path, [f"task.data.{key}: {sentence}"])
+
+
+def check_columns(named: Sequence[Named], known: Sequence[str], path: Path) -> None:
+    """Raises ExperimentError with one sentence for each named column that the file lacks."""
+    mistakes = []
+    for name in named:
+        if name.column in known:
+            continue
+        close = difflib.get_close_matches(name.column, known, n=1, cutoff=0.5)
+        meant = f"; did you mean '{close[0]}'?" if close else ""
+        has = f"it has {', '.join(map(repr, known))}" if known else "it has none"
+        mistakes.append(f"task.data.{name.key}: the file has no column '{name.column}'{meant}; {has}")
+    if mistakes:
+        raise ExperimentError(path, mistakes)
