@@ -1,0 +1,147 @@
+"""Results as xarray Datasets: one run, or a whole experiment."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from fedhpc.experiment import Run
+from fedhpc.store.run_file import finished_digest
+from fedhpc.store.variables import CELL, INDEXES, VARIABLES, Dimension
+from fedhpc.yaml_text import read_yaml
+
+
+class _Axes(NamedTuple):
+    algorithm: list[str]
+    scenario: list[str]
+    trial: list[int]
+
+
+def open_run(path: Path | str) -> xr.Dataset:
+    """One run's result, in memory: variables along ``evaluation``, ``server_update`` and ``client``, with
+    ``algorithm``, ``scenario``, ``trial`` and ``seed`` as scalar coordinates.
+
+    Raises FileNotFoundError where there is no file, and ValueError where it is no complete result.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such result")
+    if finished_digest(path) is None:
+        raise ValueError(f"{path}: this is no complete result of a run; delete it and run the sweep again")
+    return _load(path)
+
+
+def open_experiment(folder: Path | str) -> xr.Dataset:
+    """Every result ``FOLDER/<algorithm>/<scenario>/trial-<n>.h5``, in memory, as one Dataset.
+
+    Variables have the dimensions (algorithm, scenario, trial) and their own. Runs that are not there, and what lies
+    beyond a shorter run's end, are NaN; counts turn into floats only where that is so. Which algorithms, scenarios
+    and trials there are, and their order, is said by ``FOLDER/experiment.yaml``; without it, all results found are
+    taken, in order of their names. Attributes are those on which all runs agree.
+
+    Raises FileNotFoundError where there is no result, and ValueError where results have different seeds.
+    """
+    folder = Path(folder)
+    found = {run: path for path in folder.glob("*/*/trial-*.h5") if (run := _run(path)) and finished_digest(path)}
+    axes = _planned_axes(folder / "experiment.yaml") or _found_axes(found)
+    cells = {_cell(run, axes): _load(path) for run, path in found.items() if _is_within(run, axes)}
+    if not cells:
+        raise FileNotFoundError(
+            f"{folder}: no finished results here; `fedhpc sweep EXPERIMENT --output {folder}` makes them"
+        )
+    return _combined(cells, axes, _common_seed(folder, cells))
+
+
+_Cell = tuple[int, int, int]
+
+
+def _load(path: Path) -> xr.Dataset:
+    # A result is never changed in place, so that HDF5's lock would guard nothing, and shared file systems refuse it.
+    return xr.load_dataset(path, engine="h5netcdf", driver_kwds={"locking": False})
+
+
+def _run(path: Path) -> Run | None:
+    number = path.stem.removeprefix("trial-")
+    return Run(path.parent.parent.name, path.parent.name, int(number)) if number.isdecimal() else None
+
+
+def _planned_axes(file: Path) -> _Axes | None:
+    if not file.exists():
+        return None
+    experiment = read_yaml(file)
+    return _Axes(list(experiment["algorithms"]), list(experiment["scenarios"]), list(range(experiment["trials"])))
+
+
+def _found_axes(found: Mapping[Run, Path]) -> _Axes:
+    return _Axes(
+        sorted({run.algorithm for run in found}),
+        sorted({run.scenario for run in found}),
+        sorted({run.trial for run in found}),
+    )
+
+
+def _is_within(run: Run, axes: _Axes) -> bool:
+    return run.algorithm in axes.algorithm and run.scenario in axes.scenario and run.trial in axes.trial
+
+
+def _cell(run: Run, axes: _Axes) -> _Cell:
+    return axes.algorithm.index(run.algorithm), axes.scenario.index(run.scenario), axes.trial.index(run.trial)
+
+
+def _common_seed(folder: Path, cells: Mapping[_Cell, xr.Dataset]) -> int:
+    seeds = sorted({int(run["seed"]) for run in cells.values()})
+    if len(seeds) > 1:
+        raise ValueError(
+            f"{folder}: these results have different seeds ({', '.join(map(str, seeds))}), so that they are not of one "
+            "experiment; run its sweep to the end, or give each seed its own folder"
+        )
+    return seeds[0]
+
+
+def _combined(cells: Mapping[_Cell, xr.Dataset], axes: _Axes, seed: int) -> xr.Dataset:
+    shape = (len(axes.algorithm), len(axes.scenario), len(axes.trial))
+    runs = list(cells.values())
+    lengths = {dimension: max(run.sizes[dimension] for run in runs) for dimension in INDEXES}
+    arrays = {
+        name: (
+            (*axes._fields, entry.dimension),
+            _stacked(name, cells, shape, lengths[entry.dimension]),
+            {"units": entry.units, "long_name": entry.long_name},
+        )
+        for name, entry in VARIABLES.items()
+        if any(name in run for run in runs)
+    }
+    times = {name: array for name, array in arrays.items() if VARIABLES[name].coordinate}
+    coordinates: dict[Hashable, object] = {
+        "seed": ((), seed, {"long_name": CELL["seed"]}),
+        **{axis: (axis, values, {"long_name": CELL[axis]}) for axis, values in axes._asdict().items()},
+        **{dimension: _index(dimension, length) for dimension, length in lengths.items()},
+        **times,
+    }
+    return xr.Dataset(
+        {name: array for name, array in arrays.items() if name not in times},
+        coordinates,
+        _common_attributes(runs),
+    )
+
+
+def _stacked(name: str, cells: Mapping[_Cell, xr.Dataset], shape: _Cell, length: int) -> np.ndarray:
+    """Shape (algorithms, scenarios, trials, length); of the variable's own type where nothing is missing."""
+    columns = {cell: run[name].values for cell, run in cells.items() if name in run}
+    whole = len(columns) == np.prod(shape) and all(len(column) == length for column in columns.values())
+    stacked = np.zeros((*shape, length), VARIABLES[name].dtype) if whole else np.full((*shape, length), np.nan)
+    for cell, column in columns.items():
+        stacked[cell][: len(column)] = column
+    return stacked
+
+
+def _index(dimension: Dimension, length: int) -> tuple[str, np.ndarray, dict[str, str]]:
+    first, long_name = INDEXES[dimension]
+    return dimension, np.arange(first, first + length), {"units": "1", "long_name": long_name}
+
+
+def _common_attributes(runs: Sequence[xr.Dataset]) -> dict[str, object]:
+    first, *others = (run.attrs for run in runs)
+    return {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}

@@ -1,0 +1,72 @@
+"""Every variable of a result file: its dimension, type, units and long name. No other name is written or read."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Dimension = Literal["evaluation", "server_update", "client"]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """``optional`` variables are absent where the task has no such thing. ``coordinate`` marks the times, which
+    accompany every other variable along their dimension."""
+
+    dimension: Dimension
+    dtype: Literal["int8", "int64", "float64"]
+    units: str
+    long_name: str
+    optional: bool = False
+    coordinate: bool = False
+
+
+VARIABLES: dict[str, Variable] = {
+    "time": Variable("evaluation", "float64", "s", "virtual time of the evaluated server version", coordinate=True),
+    "server_updates": Variable("evaluation", "int64", "1", "server updates"),
+    "client_updates": Variable("evaluation", "int64", "1", "client updates aggregated"),
+    "client_trips": Variable("evaluation", "int64", "1", "client updates uploaded, aggregated or not"),
+    "local_steps": Variable("evaluation", "int64", "1", "mini-batches behind the aggregated client updates"),
+    "resource_used": Variable("evaluation", "float64", "s", "learner time spent by clients"),
+    "resource_wasted": Variable("evaluation", "float64", "s", "learner time whose client update was never used"),
+    "unique_clients": Variable("evaluation", "int64", "1", "clients with an update aggregated"),
+    "total_accuracy": Variable(
+        "evaluation", "float64", "1", "accuracy on all held-out examples, as a fraction", optional=True
+    ),
+    "straggler_accuracy": Variable(
+        "evaluation",
+        "float64",
+        "1",
+        "accuracy on the held-out examples of the straggler classes, as a fraction",
+        optional=True,
+    ),
+    "loss": Variable("evaluation", "float64", "nat", "mean loss on all held-out examples", optional=True),
+    "server_update_time": Variable(
+        "server_update", "float64", "s", "virtual time of the server update", coordinate=True
+    ),
+    "staleness": Variable(
+        "server_update",
+        "float64",
+        "1",
+        "mean over the aggregated client updates of the server updates between download and upload",
+    ),
+    "staleness_max": Variable("server_update", "int64", "1", "largest staleness among the aggregated client updates"),
+    "updates_aggregated": Variable("server_update", "int64", "1", "client updates aggregated by this server update"),
+    "examples": Variable("client", "int64", "1", "training examples that the client holds"),
+    "straggler": Variable("client", "int8", "1", "1 for a straggler client, else 0"),
+    "participations": Variable("client", "int64", "1", "times that the client was started"),
+    "updates_aggregated_of_client": Variable("client", "int64", "1", "aggregated client updates of this client"),
+}
+
+INDEXES: dict[Dimension, tuple[int, str]] = {
+    "evaluation": (0, "evaluation; 0 is the initial model"),
+    "server_update": (1, "server version that the update made; version 0 is the initial model"),
+    "client": (0, "client"),
+}
+"""Dimension -> its coordinate's first value and long name."""
+
+CELL: dict[str, str] = {
+    "algorithm": "algorithm's name in the experiment",
+    "scenario": "latency scenario's name in the experiment",
+    "trial": "trial, from 0",
+    "seed": "seed of the experiment",
+}
+"""Scalar coordinates that say which run a file is -> their long names."""
