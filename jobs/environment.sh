@@ -104,7 +104,7 @@ _fedhpc_install() {
     fi
     _fedhpc_say "Installing fedhpc's environment in .venv: a few minutes the first time (pip's log: .venv/pip.log) ..."
     while sleep 20 && kill -0 $$ 2>/dev/null; do
-        _fedhpc_say "  $((SECONDS - started)) s: $(grep -oE '^ *(Collecting|Downloading|Installing|Building|Using cached) [^ ]+' "$log" | tail -n 1 | sed 's/^ *//')"
+        _fedhpc_say "  $((SECONDS - started)) s: $(grep -oE '(Collecting|Downloading|Building) [^ ]+|Installing collected packages' "$log" | tail -n 1)"
     done &
     ticker=$!
     (cd "$home" && "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --progress-bar off \

@@ -99,7 +99,7 @@ def train(folder: Path, run: Run, digest: str, site: Site, lease: str, prepared:
 
 
 def report(folder: Path, lease: str, inputs: Sequence[Any] = ()) -> str:
-    """Collects what is finished into the report of the folder and returns its text. ``inputs`` are the runs' futures."""
+    """Collects what is finished into the folder's report and returns its text. ``inputs`` are the runs' futures."""
     from fedhpc.analysis.report import write_report
 
     check_lease(folder, lease)

@@ -94,7 +94,7 @@ def report(folder: Folder) -> None:
 def main() -> None:
     """The command. What a person can mend is told in a sentence, with exit status 2."""
     try:
-        app()
+        app(prog_name="fedhpc")
     except Exception as error:
         if not isinstance(error, _told_in_words()):
             raise

@@ -62,7 +62,7 @@ def load_site(name: str | None = None) -> Site:
     path = Path(chosen) if chosen.endswith((".yaml", ".yml")) or "/" in chosen else FOLDER / f"{chosen}.yaml"
     if path.parent == FOLDER and not path.exists():
         if chosen == "local":
-            return Site()
+            return Site.model_validate({})
         known = sorted(file.stem for file in FOLDER.glob("*.yaml"))
         nearest = difflib.get_close_matches(chosen, known, n=1, cutoff=0.5)
         hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
