@@ -22,6 +22,19 @@ class Budget(Settings):
             raise ValueError("give client_updates, server_updates or virtual_seconds, or more than one")
         return self
 
+    def fraction(self, client_updates: int, server_updates: int, virtual_seconds: float) -> float:
+        """How much of it these counts have used, 0..1."""
+        shares = [
+            reached / limit
+            for reached, limit in (
+                (client_updates, self.client_updates),
+                (server_updates, self.server_updates),
+                (virtual_seconds, self.virtual_seconds),
+            )
+            if limit is not None
+        ]
+        return min(1.0, max(shares))
+
 
 class Evaluation(Settings):
     """Evaluation k takes the first server version at or past ``k * every``; the last evaluation is the final model."""

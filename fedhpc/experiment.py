@@ -9,10 +9,10 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import yaml
-from pydantic import Field, PrivateAttr, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
 from fedhpc.budget import Budget, Evaluation
 from fedhpc.federation.schedulers import Algorithm
@@ -85,15 +85,18 @@ class Experiment(Settings):
         """The file's stem."""
         return self._file.stem
 
-    @model_validator(mode="after")
-    def _straggler_latency_needs_stragglers(self) -> Self:
-        for name, scenario in self.scenarios.items():
-            if scenario.stragglers is not None and not self.task.has_stragglers:
+    @field_validator("scenarios")
+    @classmethod
+    def _straggler_latency_needs_stragglers(
+        cls, scenarios: dict[str, Scenario], others: ValidationInfo
+    ) -> dict[str, Scenario]:
+        for name, scenario in scenarios.items():
+            if scenario.stragglers is not None and "task" in others.data and not others.data["task"].has_stragglers:
                 raise ValueError(
                     f"scenarios.{name}.stragglers: the task has no straggler clients; "
                     "add task.stragglers or remove this block"
                 )
-        return self
+        return scenarios
 
     def runs(self) -> Iterator[Run]:
         """Every cell of the sweep; all of trial 0 first, so that a sweep shows something of everything early."""

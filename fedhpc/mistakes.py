@@ -2,12 +2,16 @@
 
 import difflib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
+
+_QUOTES = "'"
+_NAMES = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 
 
 class ExperimentError(Exception):
@@ -18,6 +22,15 @@ class ExperimentError(Exception):
         super().__init__("\n".join([f"{path}:", *(f"  {mistake}" for mistake in mistakes)]))
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where a mistake is: its keys in the file, the block that holds the last of them, and what may stand there."""
+
+    keys: list[int | str]
+    block: type[BaseModel] | None
+    kinds: list[Any]
+
+
 def sentences(error: ValidationError, model: type[BaseModel], raw: Any, filled: Any) -> list[str]:
     """One sentence a mistake. ``raw`` is the file's content; ``filled`` is what was checked, with defaults copied in.
 
@@ -25,50 +38,53 @@ def sentences(error: ValidationError, model: type[BaseModel], raw: Any, filled: 
     """
     told: dict[str, None] = {}
     for details in error.errors():
-        keys, models = _walk(model, filled, details["loc"])
-        path = ".".join(str(key) for key in keys)
+        place = _find(model, filled, details["loc"])
+        keys = place.keys
         if len(keys) > 2 and keys[0] == "algorithms" and not _present(raw, keys) and _present(raw, keys[2:]):
-            path = ".".join(str(key) for key in keys[2:])
-        told.setdefault(_sentence(path, details, models[-1] if models else None))
+            keys = keys[2:]
+        told.setdefault(_sentence(".".join(map(str, keys)), details, place))
     return list(told)
 
 
-def _sentence(path: str, details: ErrorDetails, model: type[BaseModel] | None) -> str:
-    place = path or "the file"
+def _sentence(path: str, details: ErrorDetails, place: _Place) -> str:
     value = details.get("input")
     shown = repr(value) if not isinstance(value, dict | list) else f"{type(value).__name__} of {len(value)}"
     context = details.get("ctx", {})
+    parent, _, key = path.rpartition(".")
     match details["type"]:
         case "extra_forbidden":
-            parent, _, key = path.rpartition(".")
-            known = list(model.model_fields) if model else []
-            where = f"{parent} has" if parent else "the file has"
-            return f"{place}: unknown key{_nearest(key, known)}; {where} the keys {', '.join(known)}"
+            known = list(place.block.model_fields) if place.block else []
+            return f"{path}: unknown key{_nearest(key, known)}; {parent or 'the file'} has the keys {', '.join(known)}"
         case "missing":
-            return f"{place}: missing{_allowed(model, path)}"
+            return f"{path}: missing{_allowed(place.kinds)}"
         case "value_error":
             message = str(context["error"])
-            # A validator of a block may name a key of that block; the sentence then reads as one path.
+            # A validator may name the key that it means, of its own block or of the block that its field is in.
             head, colon, rest = message.partition(": ")
-            if colon and " " not in head:
-                return f"{path}.{head}: {rest}" if path else message
-            return f"{place}: {message}"
+            if not colon or " " in head:
+                return f"{path}: {message}"
+            of_own = any(_has_field(kind, head.partition(".")[0]) for kind in place.kinds)
+            block = path if of_own else parent
+            return f"{block}.{head}: {rest}" if block else message
         case "union_tag_invalid":
-            tags = [tag.strip(" '") for tag in context["expected_tags"].split(",")]
-            key = context["discriminator"].strip("'")
+            tags = _words(context["expected_tags"])
             tag = context["tag"]
-            return f"{place}.{key}: {tag!r} is unknown{_nearest(tag, tags)}; known: {', '.join(tags)}"
+            where = f"{path}.{context['discriminator'].strip(_QUOTES)}"
+            return f"{where}: {tag!r} is unknown{_nearest(tag, tags)}; known: {', '.join(tags)}"
         case "union_tag_not_found":
-            return f"{place}.{context['discriminator'].strip(chr(39))}: missing; it says which kind of block this is"
+            where = f"{path}.{context['discriminator'].strip(_QUOTES)}"
+            tags = sorted({str(tag) for kind in place.kinds if _is_block(kind) for tag in _tags(kind)})
+            return f"{where}: missing; known: {', '.join(tags)}"
         case "literal_error":
-            allowed = context["expected"]
-            names = [name.strip(" '") for name in allowed.replace(" or ", ",").split(",")]
-            return f"{place}: {shown} is not allowed{_nearest(str(value), names)}; allowed: {', '.join(names)}"
+            words = _words(context["expected"])
+            return f"{path}: {shown} is not allowed{_nearest(str(value), words)}; allowed: {', '.join(words)}"
         case "string_pattern_mismatch":
-            key = path.removesuffix(".[key]")
-            return f"{key}: a name is lower-case letters, digits and underscores, since it becomes a folder"
+            name = path.removesuffix(".[key]")
+            return f"{name}: a name is lower-case letters, digits and underscores, since it becomes a folder"
+        case "model_type" | "dict_type" | "model_attributes_type":
+            return f"{path}: {shown} is not allowed; it takes a block of keys{_keys(place.kinds)}"
         case _:
-            return f"{place}: {shown} is not allowed: {_plain(details['msg'])}"
+            return f"{path}: {shown} is not allowed: {_plain(details['msg'])}"
 
 
 def _plain(message: str) -> str:
@@ -81,15 +97,24 @@ def _nearest(word: str, known: list[str]) -> str:
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
-def _allowed(model: type[BaseModel] | None, path: str) -> str:
-    field = model.model_fields.get(path.rpartition(".")[2]) if model else None
-    if field is None:
-        return ""
-    choices = [value for part in _members(field.annotation) for value in get_args(part) if get_origin(part) is Literal]
+def _words(listed: str) -> list[str]:
+    """The words of a list as pydantic writes it: 'a', 'b' or 'c'."""
+    return [word.strip(f" {_QUOTES}") for word in listed.replace(" or ", ",").split(",")]
+
+
+def _allowed(kinds: list[Any]) -> str:
+    choices = [str(value) for kind in kinds if get_origin(kind) is Literal for value in get_args(kind)]
     if choices:
-        return f"; allowed: {', '.join(map(str, choices))}"
-    kinds = [kind.__name__ for kind in _members(field.annotation) if kind in (int, float, str, bool)]
-    return f"; it takes {'an' if kinds[0] == 'int' else 'a'} {' or '.join(kinds)}" if kinds else ""
+        return f"; allowed: {', '.join(choices)}"
+    if any(_is_block(kind) for kind in kinds):
+        return f"; it takes a block of keys{_keys(kinds)}"
+    names = [_NAMES[kind] for kind in kinds if kind in _NAMES]
+    return f"; it takes {' or '.join(names)}" if names else ""
+
+
+def _keys(kinds: list[Any]) -> str:
+    known = [key for kind in kinds if _is_block(kind) for key in kind.model_fields]
+    return f": {', '.join(dict.fromkeys(known))}" if known else ""
 
 
 def _present(content: Any, keys: Sequence[Any]) -> bool:
@@ -114,43 +139,34 @@ def _members(annotation: Any) -> Iterator[Any]:
         yield annotation
 
 
-def _walk(
-    model: type[BaseModel], content: Any, loc: Sequence[int | str]
-) -> tuple[list[int | str], list[type[BaseModel]]]:
-    """Pydantic's location as the file's keys, without the tags of unions, and the models on the way to it."""
+def _find(model: type[BaseModel], content: Any, loc: Sequence[int | str]) -> _Place:
+    """Follows pydantic's location, in which the tags of unions stand between the file's keys."""
     keys: list[int | str] = []
-    models: list[type[BaseModel]] = [model]
-    expected: list[Any] = [model]
+    block: type[BaseModel] | None = None
+    kinds: list[Any] = [model]
     for step in loc:
-        tagged = [
-            member
-            for member in expected
-            if isinstance(member, type) and issubclass(member, BaseModel) and step in _tags(member)
-        ]
-        if tagged and not (isinstance(content, dict) and step in content and step in tagged[0].model_fields):
-            expected = tagged
-            models.append(tagged[0])
+        tagged = [kind for kind in kinds if _is_block(kind) and step in _tags(kind)]
+        if tagged and not (isinstance(content, dict) and step in content):
+            kinds = tagged
             continue
         keys.append(step)
         if isinstance(content, dict):
             content = content.get(step)
         elif isinstance(content, list) and isinstance(step, int) and step < len(content):
             content = content[step]
-        owner = next((member for member in expected if _has_field(member, step)), None)
-        if owner is not None:
-            if owner is not models[-1]:
-                models.append(owner)
-            expected = list(_members(owner.model_fields[str(step)].annotation))
-            if get_origin(owner.model_fields[str(step)].annotation) is dict:
-                continue
-        below = [member for member in expected if isinstance(member, type) and issubclass(member, BaseModel)]
-        if len(below) == 1 and step != loc[-1] and below[0] is not models[-1]:
-            models.append(below[0])
-    return keys, models
+        blocks = [kind for kind in kinds if _is_block(kind)]
+        block = next((kind for kind in blocks if _has_field(kind, step)), blocks[0] if len(blocks) == 1 else None)
+        if block is not None and _has_field(block, step):
+            kinds = list(_members(block.model_fields[str(step)].annotation))
+    return _Place(keys, block, kinds)
 
 
-def _has_field(member: Any, step: int | str) -> bool:
-    return isinstance(member, type) and issubclass(member, BaseModel) and step in member.model_fields
+def _is_block(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def _has_field(kind: Any, step: int | str) -> bool:
+    return _is_block(kind) and step in kind.model_fields
 
 
 def _tags(member: type[BaseModel]) -> set[Any]:

@@ -1,10 +1,10 @@
 """What is learned: a classification task on real clients, or nothing at all."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from fedhpc.data.settings import ByColumn, DataFile, Digits, Partition, Source, Stragglers, Synthetic, TextFile
+from fedhpc.data.settings import IID, ByColumn, DataFile, Digits, Dirichlet, Partition, Source, Stragglers
 from fedhpc.models.settings import Model
 from fedhpc.settings import Settings
 
@@ -19,28 +19,25 @@ class Classification(Settings):
     stragglers: Stragglers | None = None
     model: Model
 
-    @model_validator(mode="after")
-    def _partition_fits_source(self) -> Self:
-        brings_clients = isinstance(self.data, Synthetic | TextFile) or (
-            isinstance(self.data, DataFile) and self.data.client is not None
-        )
-        if isinstance(self.partition, ByColumn) and not brings_clients:
-            mend = (
-                "take iid or dirichlet"
-                if isinstance(self.data, Digits)
-                else "name data.client, or take iid or dirichlet"
-            )
-            raise ValueError(f"partition.kind: by_column needs data that bring clients along; {mend}")
-        if (
-            self.stragglers
-            and not isinstance(self.partition, ByColumn)
-            and self.stragglers.clients > self.partition.clients
-        ):
+    @field_validator("partition")
+    @classmethod
+    def _clients_come_from_somewhere(cls, partition: Partition, others: ValidationInfo) -> Partition:
+        data = others.data.get("data")
+        if isinstance(partition, ByColumn) and isinstance(data, Digits):
+            raise ValueError("partition.kind: by_column needs data that bring clients along; take iid or dirichlet")
+        if isinstance(partition, ByColumn) and isinstance(data, DataFile) and data.client is None:
+            raise ValueError("data.client: missing; partition.kind by_column needs the column that names the client")
+        return partition
+
+    @field_validator("stragglers")
+    @classmethod
+    def _stragglers_are_clients(cls, stragglers: Stragglers | None, others: ValidationInfo) -> Stragglers | None:
+        partition = others.data.get("partition")
+        if stragglers and isinstance(partition, IID | Dirichlet) and stragglers.clients > partition.clients:
             raise ValueError(
-                f"stragglers.clients: {self.stragglers.clients} exceeds partition.clients "
-                f"{self.partition.clients}; lower it"
+                f"stragglers.clients: {stragglers.clients} exceeds partition.clients {partition.clients}; lower it"
             )
-        return self
+        return stragglers
 
     @property
     def has_stragglers(self) -> bool:
@@ -56,23 +53,24 @@ class NullTask(Settings):
     examples: int = Field(ge=0)
     stragglers: int = Field(0, ge=0)
 
-    @model_validator(mode="before")
+    @field_validator("stragglers")
     @classmethod
-    def _bare_null(cls, value: Any) -> Any:
-        # An unquoted null in YAML is no word but nothing; here it can only mean this task.
-        if isinstance(value, dict) and "kind" in value and value["kind"] is None:
-            return {**value, "kind": "null"}
-        return value
-
-    @model_validator(mode="after")
-    def _stragglers_are_clients(self) -> Self:
-        if self.stragglers > self.clients:
-            raise ValueError(f"stragglers: {self.stragglers} exceeds clients {self.clients}; lower it")
-        return self
+    def _stragglers_are_clients(cls, stragglers: int, others: ValidationInfo) -> int:
+        clients = others.data.get("clients", stragglers)
+        if stragglers > clients:
+            raise ValueError(f"stragglers: {stragglers} exceeds clients {clients}; lower it")
+        return stragglers
 
     @property
     def has_stragglers(self) -> bool:
         return self.stragglers > 0
 
 
-Task = Annotated[Classification | NullTask, Field(discriminator="kind")]
+def _bare_null(value: Any) -> Any:
+    # An unquoted null in YAML is no word but nothing; as a task's kind it can only mean the null task.
+    if isinstance(value, dict) and "kind" in value and value["kind"] is None:
+        return {**value, "kind": "null"}
+    return value
+
+
+Task = Annotated[Classification | NullTask, Field(discriminator="kind"), BeforeValidator(_bare_null)]

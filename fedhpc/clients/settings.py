@@ -1,8 +1,6 @@
 """What a client is asked to do with the model that it downloads."""
 
-from typing import Self
-
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from fedhpc.optimizers import Optimizer
 from fedhpc.settings import Settings
@@ -17,15 +15,17 @@ class ClientSettings(Settings):
 
     batch_size: int = Field(ge=1)
     epochs: int | None = Field(None, ge=1)
-    steps: int | None = Field(None, ge=1)
+    steps: int | None = Field(None, ge=1, validate_default=True)
     optimizer: Optimizer
     proximal: float = Field(0.0, ge=0)
 
-    @model_validator(mode="after")
-    def _one_measure_of_work(self) -> Self:
-        if (self.epochs is None) == (self.steps is None):
-            raise ValueError("give either epochs or steps, and not both")
-        return self
+    @field_validator("steps")
+    @classmethod
+    def _one_measure_of_work(cls, steps: int | None, others: ValidationInfo) -> int | None:
+        # Where epochs itself is wrong it is not among the others, and that mistake is told already.
+        if "epochs" in others.data and (others.data["epochs"] is None) == (steps is None):
+            raise ValueError("epochs: give either epochs or steps, one of them and not both")
+        return steps
 
     def local_steps(self, examples: int) -> int:
         """Mini-batches that a client with this many examples trains on; none if it has no example."""

@@ -5,9 +5,9 @@ update. An update's staleness tau is the number of server updates between its do
 s(tau) = (1 + tau)^-a.
 """
 
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers.settings import AlgorithmSettings
@@ -30,18 +30,24 @@ class BufferedSettings(AlgorithmSettings):
     normalization: Literal["mean", "sum"] = "mean"
     weighting: Literal["examples", "uniform"] = "uniform"
 
-    @model_validator(mode="after")
-    def _buffer_can_fill(self) -> Self:
-        if self.buffer_size > self.concurrency:
+    @field_validator("concurrency")
+    @classmethod
+    def _buffer_can_fill(cls, concurrency: int, others: ValidationInfo) -> int:
+        buffer_size = others.data.get("buffer_size", 0)
+        if buffer_size > concurrency:
             raise ValueError(
-                f"buffer_size: {self.buffer_size} exceeds concurrency {self.concurrency}; lower it or raise concurrency"
+                f"buffer_size: {buffer_size} exceeds concurrency {concurrency}; lower it or raise concurrency"
             )
-        return self
+        return concurrency
 
     def mistakes(self, population: Population) -> list[str]:
-        if self.concurrency > len(population):
-            return [f"concurrency: {self.concurrency} exceeds the population of {len(population)} clients; lower it"]
-        return []
+        # A client is busy until its update is aggregated, so that a buffer almost full holds clients back.
+        waiting = self.buffer_size - 1 if self.refill == "immediately" else 0
+        needed = self.concurrency + waiting
+        if needed <= len(population):
+            return []
+        why = f" and up to {waiting} waiting in the buffer need {needed} clients" if waiting else ""
+        return [f"concurrency: {self.concurrency}{why} exceeds the population of {len(population)} clients; lower it"]
 
 
 class Buffered:

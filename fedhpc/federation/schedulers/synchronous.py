@@ -4,9 +4,9 @@ A round selects B_t clients uniformly without replacement, waits for the first B
 mean; with B_t > B the slowest are told to stop when the round closes (Hard et al., sections 1 and 2.1).
 """
 
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers.settings import AlgorithmSettings
@@ -30,13 +30,13 @@ class SynchronousSettings(AlgorithmSettings):
         """B_t: how many clients a round starts."""
         return self.over_selection or self.cohort
 
-    @model_validator(mode="after")
-    def _over_selection_selects_more(self) -> Self:
-        if self.selected < self.cohort:
-            raise ValueError(
-                f"over_selection: {self.over_selection} is below cohort {self.cohort}; raise it or lower cohort"
-            )
-        return self
+    @field_validator("over_selection")
+    @classmethod
+    def _selects_at_least_the_cohort(cls, over_selection: int | None, others: ValidationInfo) -> int | None:
+        cohort = others.data.get("cohort", 0)
+        if over_selection is not None and over_selection < cohort:
+            raise ValueError(f"over_selection: {over_selection} is below cohort {cohort}; raise it or lower cohort")
+        return over_selection
 
     def mistakes(self, population: Population) -> list[str]:
         key = "cohort" if self.over_selection is None else "over_selection"

@@ -1,0 +1,110 @@
+"""What a run keeps: a row an evaluation, a row a server update, a row a client."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedhpc.budget import Evaluation
+from fedhpc.federation.virtual_server import ServerUpdate, Totals, VirtualServer
+
+Columns = dict[str, NDArray[np.generic]]
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """An output model's quality on held-out examples: accuracies in 0..1, mean cross-entropy in nats.
+
+    ``straggler_accuracy`` is None where the task has no straggler classes.
+    """
+
+    total_accuracy: float
+    straggler_accuracy: float | None
+    loss: float
+
+
+@dataclass
+class Recorder:
+    """Follows a schedule and says which versions are to be evaluated.
+
+    Row k is the first version at or past ``k * every``, with the true counts; the last version always has a row.
+    """
+
+    evaluation: Evaluation
+    _rows: list[tuple[int, float, Totals]] = field(default_factory=list)
+    _updates: list[tuple[float, float, int, int]] = field(default_factory=list)
+    _last: ServerUpdate | None = None
+
+    def observe(self, update: ServerUpdate) -> bool:
+        """Takes the next server update; true if its version is to be evaluated."""
+        self._last = update
+        if update.version:
+            staleness = [update.version - 1 - client_update.version for client_update in update.updates]
+            mean = sum(staleness) / len(staleness)
+            self._updates.append((update.time, mean, max(staleness), len(staleness)))
+        rows = len(self._rows)
+        reached = self._reached(update)
+        while len(self._rows) * self.evaluation.every <= reached:
+            self._rows.append((update.version, update.time, update.totals))
+        return len(self._rows) > rows
+
+    def finish(self) -> int | None:
+        """The schedule is over: the last version, if it still is to be evaluated."""
+        assert self._last is not None
+        if self._rows[-1][0] == self._last.version:
+            return None
+        self._rows.append((self._last.version, self._last.time, self._last.totals))
+        return self._last.version
+
+    def evaluations(self, metrics: dict[int, Metrics]) -> Columns:
+        """The columns along ``evaluation``; ``metrics`` by version, empty for a task that trains nothing."""
+        totals = [row[2] for row in self._rows]
+        columns: Columns = {
+            "time": np.array([row[1] for row in self._rows]),
+            "server_updates": np.array([total.server_updates for total in totals], np.int64),
+            "client_updates": np.array([total.client_updates for total in totals], np.int64),
+            "client_trips": np.array([total.client_trips for total in totals], np.int64),
+            "local_steps": np.array([total.local_steps for total in totals], np.int64),
+            "resource_used": np.array([total.resource_used for total in totals]),
+            "resource_wasted": np.array([total.resource_wasted for total in totals]),
+            "unique_clients": np.array([total.unique_clients for total in totals], np.int64),
+        }
+        if metrics:
+            of_rows = [metrics[row[0]] for row in self._rows]
+            columns["total_accuracy"] = np.array([found.total_accuracy for found in of_rows])
+            columns["loss"] = np.array([found.loss for found in of_rows])
+            if of_rows[0].straggler_accuracy is not None:
+                columns["straggler_accuracy"] = np.array([found.straggler_accuracy for found in of_rows], np.float64)
+        return columns
+
+    def server_updates(self) -> Columns:
+        """The columns along ``server_update``."""
+        return {
+            "server_update_time": np.array([row[0] for row in self._updates], np.float64),
+            "staleness": np.array([row[1] for row in self._updates], np.float64),
+            "staleness_max": np.array([row[2] for row in self._updates], np.int64),
+            "updates_aggregated": np.array([row[3] for row in self._updates], np.int64),
+        }
+
+    def _reached(self, update: ServerUpdate) -> float:
+        match self.evaluation.unit:
+            case "client_updates":
+                return update.totals.client_updates
+            case "server_updates":
+                return update.totals.server_updates
+            case "virtual_seconds":
+                return update.time
+
+
+def client_columns(schedule: VirtualServer) -> Columns:
+    """The columns along ``client``: who they are, and how often each took part and was used."""
+    clients = len(schedule.population)
+    participations, aggregated = np.zeros(clients, np.int64), np.zeros(clients, np.int64)
+    for counts, column in ((schedule.participations, participations), (schedule.aggregated, aggregated)):
+        column[list(counts)] = list(counts.values())
+    return {
+        "examples": schedule.population.examples,
+        "straggler": schedule.population.stragglers.astype(np.int8),
+        "participations": participations,
+        "updates_aggregated_of_client": aggregated,
+    }

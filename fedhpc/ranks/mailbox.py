@@ -1,0 +1,78 @@
+"""Sending without waiting, receiving without blocking.
+
+A blocked receive burns a whole core in every MPI, and a rank that waits may share its core with one that trains. So
+receives are posted ahead and tested, and an idle rank spins for a moment and then sleeps.
+"""
+
+import time
+
+from mpi4py import MPI
+
+from fedhpc.ranks.messages import TAG, Message
+
+_SPIN_SECONDS = 50e-6
+_SLEEP_SECONDS = (100e-6, 2e-3)
+
+
+class Outbox:
+    """Messages on their way; each is kept until MPI is done with its buffer."""
+
+    def __init__(self, world: MPI.Intracomm) -> None:
+        self._world = world
+        self._under_way: list[tuple[MPI.Request, Message]] = []
+
+    def send(self, message: Message, rank: int) -> None:
+        """Starts sending; the message must not change any more."""
+        self._under_way = [sent for sent in self._under_way if not sent[0].Test()]
+        self._under_way.append((self._world.Isend(message.buffer, dest=rank, tag=TAG), message))
+
+    def flush(self) -> None:
+        """Returns when all messages have been handed over."""
+        rest = Rest()
+        while self._under_way:
+            self._under_way = [sent for sent in self._under_way if not sent[0].Test()]
+            rest.a_moment()
+
+
+class Inbox:
+    """The next message from one rank, of at most ``weights`` weights."""
+
+    def __init__(self, world: MPI.Intracomm, rank: int, weights: int) -> None:
+        self._world, self._rank, self._weights = world, rank, weights
+        self._post()
+
+    def receive(self) -> Message | None:
+        """The message that has arrived, or None; never waits."""
+        if not self._request.Test():
+            return None
+        message = self._message
+        self._post()
+        return message
+
+    def close(self) -> None:
+        """Withdraws the posted receive."""
+        self._request.Cancel()
+        self._request.Wait()
+
+    def _post(self) -> None:
+        self._message = Message.empty(self._weights)
+        self._request = self._world.Irecv(self._message.buffer, source=self._rank, tag=TAG)
+
+
+class Rest:
+    """How an idle rank waits: hot for 50 microseconds, then asleep for growing moments of up to 2 ms."""
+
+    def __init__(self) -> None:
+        self.over()
+
+    def over(self) -> None:
+        """There was something to do: the next wait begins hot."""
+        self._since = time.perf_counter()
+        self._sleep = _SLEEP_SECONDS[0]
+
+    def a_moment(self) -> None:
+        """Waits a little."""
+        if time.perf_counter() - self._since < _SPIN_SECONDS:
+            return
+        time.sleep(self._sleep)
+        self._sleep = min(2 * self._sleep, _SLEEP_SECONDS[1])

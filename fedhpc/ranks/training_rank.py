@@ -1,0 +1,56 @@
+"""What every rank but rank 0 does: receive versions and work, train, answer, and rest when idle."""
+
+from collections import deque
+
+from mpi4py import MPI
+
+from fedhpc.clients.local_training import LocalTraining
+from fedhpc.ranks.mailbox import Inbox, Outbox, Rest
+from fedhpc.ranks.messages import Kind, Message
+
+
+class TrainingRank:
+    """The loop of one rank. Messages are taken in even while it trains, so that the next version is already there."""
+
+    def __init__(self, world: MPI.Intracomm, training: LocalTraining) -> None:
+        self._training = training
+        self._inbox = Inbox(world, 0, len(training.initial_weights()))
+        self._outbox = Outbox(world)
+        self._versions: dict[int, Message] = {}
+        self._work: deque[Message] = deque()
+        self._stopped = False
+
+    def serve(self) -> None:
+        """Works until rank 0 says stop."""
+        rest = Rest()
+        while not self._stopped:
+            self._take_in()
+            if self._work:
+                self._outbox.send(self._answer(self._work.popleft()), 0)
+                rest.over()
+            else:
+                rest.a_moment()
+        self._outbox.flush()
+        self._inbox.close()
+
+    def _take_in(self) -> None:
+        while (message := self._inbox.receive()) is not None:
+            match message.kind:
+                case Kind.VERSION:
+                    self._versions[message.fields(1)[0]] = message
+                case Kind.FORGET:
+                    del self._versions[message.fields(1)[0]]
+                case Kind.STOP:
+                    self._stopped = True
+                case _:
+                    self._work.append(message)
+
+    def _answer(self, work: Message) -> Message:
+        if work.kind is Kind.EVALUATE:
+            version, shard = work.fields(2)
+            counts = self._training.evaluate(self._versions[version].vector, shard)
+            return Message.of(Kind.COUNTS, version, shard, counts.correct, counts.straggler_correct, number=counts.loss)
+        number, version, client, participation, steps = work.fields(5)
+        weights = self._versions[version].vector
+        delta = self._training.client_update(weights, client, participation, steps, self._take_in)
+        return Message.of(Kind.UPDATE, number, vector=delta)

@@ -1,0 +1,131 @@
+"""Which MPI job this process belongs to, if any, and whether the launcher and the MPI library know each other."""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+T = TypeVar("T")
+
+# What each launcher tells its processes: (variable with the number of ranks, the launcher's name).
+_LAUNCHERS = (
+    ("OMPI_COMM_WORLD_SIZE", "Open MPI's mpiexec"),
+    ("PMI_SIZE", "an MPICH or Intel MPI mpiexec, or srun --mpi=pmi2"),
+    ("PALS_SPOOL_DIR", "PALS mpiexec"),
+    ("MV2_COMM_WORLD_SIZE", "MVAPICH's mpiexec"),
+)
+_PMIX = "PMIX_RANK"
+
+
+class LauncherError(Exception):
+    """The launcher that started this process and the MPI library in use do not know each other."""
+
+
+def mpiexec() -> str:
+    """The launcher that belongs to this Python: the one beside it, else the one on PATH.
+
+    Raises LauncherError where there is none.
+    """
+    beside = Path(sys.executable).parent / "mpiexec"
+    if beside.exists():
+        return str(beside)
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        found = Path(folder) / "mpiexec"
+        if os.access(found, os.X_OK):
+            return str(found)
+    raise LauncherError(
+        f"no mpiexec beside {sys.executable} and none on PATH; install the mpich extra (pip install 'fedhpc[mpich]'), "
+        "load the cluster's MPI module, or name the site's launcher"
+    )
+
+
+def join_world() -> "MPI.Intracomm | None":
+    """The communicator of all ranks, or None where this process runs alone. MPI starts only if a launcher is about.
+
+    Raises LauncherError where a launcher started several processes and the MPI library sees only one: then each
+    would do the whole work by itself.
+    """
+    launcher, ranks = _launched_by()
+    if launcher is None:
+        return None
+    from mpi4py import MPI
+
+    world = MPI.COMM_WORLD
+    if world.size == 1 and ranks > 1:
+        library = MPI.Get_library_version().split("\n")[0].strip(" \0")
+        raise LauncherError(
+            f"{launcher} started {ranks} processes, but the MPI library in use ({library}) sees one; "
+            f"start them with {mpiexec()}, or let mpi4py use the launcher's library (MPI4PY_LIBMPI, MPI4PY_MPIABI)"
+        )
+    return world if world.size > 1 else None
+
+
+def _launched_by() -> tuple[str | None, int]:
+    for variable, name in _LAUNCHERS:
+        if variable in os.environ:
+            count = os.environ[variable]
+            return name, int(count) if count.isdigit() else 1
+    if _PMIX in os.environ:
+        return "a PMIx launcher", int(os.environ.get("SLURM_STEP_NUM_TASKS", "1"))
+    return None, 1
+
+
+@contextmanager
+def abort_together(world: "MPI.Intracomm | None", quietly: type[Exception]) -> Iterator[None]:
+    """Within it, an exception on one rank ends all of them: its traceback is printed and the job aborts. One of type
+    ``quietly`` is no defect, and only its sentence is printed. A process on its own just raises."""
+    try:
+        yield
+    except BaseException as error:
+        if world is None:
+            raise
+        sentence = f"rank {world.rank}: {error}\n" if isinstance(error, quietly) else traceback.format_exc()
+        sys.stderr.write(sentence)
+        sys.stderr.flush()
+        world.Abort(1)
+
+
+@contextmanager
+def watched(world: "MPI.Intracomm | None") -> Iterator[None]:
+    """Within it, this rank ends when its launcher or a rank of its host is gone."""
+    if world is None:
+        yield
+        return
+    from fedhpc.ranks.watchdog import Watchdog
+
+    with Watchdog(world):
+        yield
+
+
+def wait_for_all(world: "MPI.Intracomm | None") -> None:
+    """Returns when every rank has called it; a waiting rank rests."""
+    if world is None:
+        return
+    from fedhpc.ranks.mailbox import Rest
+
+    request, rest = world.Ibarrier(), Rest()
+    while not request.Test():
+        rest.a_moment()
+
+
+def agree(world: "MPI.Intracomm | None", decide: Callable[[], T]) -> T:
+    """What ``decide()`` returns on rank 0, on every rank; what it raises there is raised on every rank."""
+    if world is None:
+        return decide()
+    outcome: tuple[T | None, Exception | None] = (None, None)
+    if world.rank == 0:
+        try:
+            outcome = (decide(), None)
+        except Exception as error:
+            outcome = (None, error)
+    wait_for_all(world)
+    result, failure = world.bcast(outcome, root=0)
+    if failure is not None:
+        raise failure
+    return result  # type: ignore[no-any-return]

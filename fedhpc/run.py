@@ -1,0 +1,237 @@
+"""One run: one federation, from its settings to its HDF5 file. Called by every rank of its MPI job."""
+
+import os
+import platform
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import yaml
+
+from fedhpc.budget import Budget
+from fedhpc.data.federated import FederatedData, open_prepared
+from fedhpc.data.preparation import fingerprint, population_of, prepare
+from fedhpc.experiment import Experiment, Run, RunSettings
+from fedhpc.federation.checkpoint import Checkpoint, load_checkpoint, remove_checkpoints, save_checkpoint
+from fedhpc.federation.metrics import metrics
+from fedhpc.federation.population import Population
+from fedhpc.federation.recorder import Metrics, Recorder, client_columns
+from fedhpc.federation.schedule import make_schedule
+from fedhpc.federation.virtual_server import ServerUpdate, VirtualServer
+from fedhpc.mistakes import ExperimentError
+from fedhpc.ranks.world import abort_together, agree, join_world, wait_for_all, watched
+from fedhpc.store.lease import LeaseHeld, LeaseLost, check_lease, live_owner
+from fedhpc.store.progress import Progress, write_progress
+from fedhpc.store.record import RunRecord
+from fedhpc.store.run_file import finished_digest, write_run
+from fedhpc.task import Classification
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+_PULSE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What rank 0 finds out before the federation begins, the same on every rank."""
+
+    digest: str
+    prepared: Path | None
+    population: Population
+    finished: bool
+
+
+def run(experiment: Experiment, cell: Run, folder: Path, *, lease: str | None, checkpoint_seconds: float) -> bool:
+    """Lives one federation through and publishes its result; call it on every rank of the job, or alone.
+
+    ``lease`` is the token of the sweep that this run belongs to, or None for a run of its own. True if the run was
+    computed, False if its result was there already. A run that was interrupted goes on from its checkpoint.
+
+    Raises on every rank ExperimentError (the settings cannot work with these data), LeaseHeld (a live sweep holds the
+    folder), LeaseLost (the sweep that started it is over) and LauncherError. Any later failure ends the whole job.
+    """
+    world = join_world()
+    started = time.time()
+    settings = experiment.settings_of(cell)
+    start = agree(world, lambda: _prepare(experiment, cell, settings, folder, lease))
+    if start.finished:
+        return False
+    with abort_together(world, quietly=LeaseLost), watched(world):
+        schedule = make_schedule(settings, start.population)
+        recorder = Recorder(settings.evaluation)
+        files = _Files(cell, folder, settings.budget, start.digest, lease, checkpoint_seconds)
+        if start.prepared is not None:
+            quality = _train(settings, schedule, recorder, open_prepared(start.prepared), files, world)
+        else:
+            quality = {}
+            _play(schedule, recorder, files)
+        if world is None or world.rank == 0:
+            attributes = _attributes(experiment, settings, start.digest, started, world)
+            files.publish(
+                RunRecord(
+                    cell.algorithm,
+                    cell.scenario,
+                    cell.trial,
+                    settings.seed,
+                    recorder.evaluations(quality),
+                    recorder.server_updates(),
+                    client_columns(schedule),
+                    attributes,
+                )
+            )
+        wait_for_all(world)
+    return True
+
+
+def _prepare(experiment: Experiment, cell: Run, settings: RunSettings, folder: Path, lease: str | None) -> _Start:
+    if lease is not None:
+        check_lease(folder, lease)
+    elif (owner := live_owner(folder)) is not None:
+        raise LeaseHeld(owner)
+    prepared, content = None, ""
+    if isinstance(experiment.task, Classification):
+        base = experiment.file.parent
+        prepared = prepare(experiment.task, experiment.seed, base, folder / "data")
+        content = fingerprint(experiment.task, base)
+    population = population_of(experiment.task, prepared)
+    mistakes = settings.algorithm.mistakes(population)
+    if mistakes:
+        raise ExperimentError(experiment.file, [f"algorithms.{cell.algorithm}.{mistake}" for mistake in mistakes])
+    digest = settings.digest(content)
+    return _Start(digest, prepared, population, finished_digest(cell.file(folder, ".h5")) == digest)
+
+
+def _play(schedule: VirtualServer, recorder: Recorder, files: "_Files") -> None:
+    """A task that trains nothing: the schedule alone."""
+    for update in schedule.server_updates():
+        recorder.observe(update)
+        files.pulse(update, None)
+    recorder.finish()
+
+
+def _train(
+    settings: RunSettings,
+    schedule: VirtualServer,
+    recorder: Recorder,
+    data: FederatedData,
+    files: "_Files",
+    world: "MPI.Intracomm | None",
+) -> dict[int, Metrics]:
+    """Metrics by version, on rank 0; the training ranks return when it is over."""
+    import torch
+
+    from fedhpc.clients.local_training import LocalTraining
+    from fedhpc.federation.aggregation import Aggregator
+    from fedhpc.federation.engine import Engine
+    from fedhpc.ranks.mailbox import Rest
+    from fedhpc.ranks.pool import OwnRank, TrainingRanks
+    from fedhpc.ranks.training_rank import TrainingRank
+
+    assert isinstance(settings.task, Classification)
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    training = LocalTraining(settings.task.model, settings.algorithm.client, data, settings.seed, settings.trial)
+    if world is not None and world.rank > 0:
+        TrainingRank(world, training).serve()
+        return {}
+    initial = training.initial_weights()
+    ranks = TrainingRanks(world, len(initial))
+    engine = Engine(
+        schedule,
+        recorder,
+        Aggregator(settings.algorithm.server_optimizer, initial),
+        OwnRank(training),
+        ranks,
+        Rest(),
+        training.shards,
+        lambda engine: files.pulse(engine.newest, engine.checkpoint),
+    )
+    checkpoint = load_checkpoint(files.checkpoint, files.digest)
+    if checkpoint is not None:
+        engine.restore(checkpoint)
+    engine.run()
+    ranks.stop()
+    of_stragglers = int(np.isin(data.test_labels, data.straggler_classes).sum()) or None
+    examples = len(data.test_labels)
+    return {version: metrics(shards, examples, of_stragglers) for version, shards in engine.evaluated.items()}
+
+
+class _Files:
+    """What a run leaves in the folder while it lives, and at its end."""
+
+    def __init__(
+        self, cell: Run, folder: Path, budget: Budget, digest: str, lease: str | None, checkpoint_seconds: float
+    ) -> None:
+        self.digest = digest
+        self.checkpoint = cell.file(folder, ".checkpoint")
+        self._result, self._progress = cell.file(folder, ".h5"), cell.file(folder, ".progress.json")
+        self._folder, self._lease, self._budget = folder, lease, budget
+        self._every = checkpoint_seconds
+        self._next_progress = 0.0
+        self._next_checkpoint = time.monotonic() + checkpoint_seconds
+
+    def pulse(self, newest: ServerUpdate | None, checkpoint: Callable[[], Checkpoint] | None) -> None:
+        """Called often: writes progress every second, and a checkpoint when it is due and there is a version to keep.
+
+        Raises LeaseLost where the sweep that started this run is over.
+        """
+        now = time.monotonic()
+        if now < min(self._next_progress, self._next_checkpoint) or newest is None:
+            return
+        self._check_lease()
+        if now >= self._next_progress:
+            self._next_progress = now + _PULSE_SECONDS
+            write_progress(self._progress, self._running(newest))
+        if checkpoint is not None and now >= self._next_checkpoint:
+            save_checkpoint(self.checkpoint, checkpoint(), self.digest)
+            self._next_checkpoint = time.monotonic() + self._every
+
+    def _running(self, newest: ServerUpdate) -> Progress:
+        return Progress(
+            state="running",
+            fraction=self._budget.fraction(newest.totals.client_updates, newest.version, newest.time),
+            client_updates=newest.totals.client_updates,
+            virtual_seconds=newest.time,
+            message="",
+            log=None,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            updated_wall=time.time(),
+        )
+
+    def publish(self, record: RunRecord) -> None:
+        """The result appears; what was kept for an interruption goes."""
+        self._check_lease()
+        write_run(self._result, record)
+        self._progress.unlink(missing_ok=True)
+        remove_checkpoints(self.checkpoint)
+
+    def _check_lease(self) -> None:
+        if self._lease is not None:
+            check_lease(self._folder, self._lease)
+
+
+def _attributes(
+    experiment: Experiment, settings: RunSettings, digest: str, started: float, world: "MPI.Intracomm | None"
+) -> dict[str, str | int | float]:
+    libraries = {name: version(name) for name in ("numpy", "torch", "h5py", "mpi4py")}
+    return {
+        "title": experiment.title,
+        "experiment": experiment.name,
+        "digest": digest,
+        "settings": yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False),
+        "fedhpc_version": version("fedhpc"),
+        "python_version": platform.python_version(),
+        "library_versions": ", ".join(f"{name} {number}" for name, number in libraries.items()),
+        "host": socket.gethostname(),
+        "machine": platform.machine(),
+        "ranks": 1 if world is None else world.size,
+        "started_wall": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+        "wall_seconds": time.time() - started,
+    }
