@@ -1,8 +1,8 @@
 """Results as xarray Datasets: one run, or a whole experiment."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -114,7 +114,7 @@ def _combined(cells: Mapping[_Cell, xr.Dataset], axes: _Axes, seed: int) -> xr.D
         if any(name in run for run in runs)
     }
     times = {name: array for name, array in arrays.items() if VARIABLES[name].coordinate}
-    coordinates: dict[Hashable, object] = {
+    coordinates: dict[str, Any] = {
         "seed": ((), seed, {"long_name": CELL["seed"]}),
         **{axis: (axis, values, {"long_name": CELL[axis]}) for axis, values in axes._asdict().items()},
         **{dimension: _index(dimension, length) for dimension, length in lengths.items()},

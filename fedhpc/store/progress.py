@@ -1,0 +1,39 @@
+"""How far a run has come: a small JSON beside its result, for whoever looks."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+from fedhpc.store.replacing import replacing
+
+
+@dataclass(frozen=True)
+class Progress:
+    """``fraction`` is of the budget, from 0 to 1; ``message`` says why a run failed; ``log`` is its log's path;
+    ``updated_wall`` is in Unix seconds."""
+
+    state: Literal["running", "failed"]
+    fraction: float
+    client_updates: int
+    virtual_seconds: float
+    message: str
+    log: str | None
+    host: str
+    pid: int
+    updated_wall: float
+
+
+def write_progress(path: Path, progress: Progress) -> None:
+    """Puts the progress in place of the last. Raises OSError where the folder cannot be written."""
+    with replacing(path, durable=False) as temporary:
+        temporary.write_text(json.dumps(asdict(progress)) + "\n", encoding="utf-8")
+
+
+def read_progress(path: Path) -> Progress | None:
+    """The progress last written, or None where there is none that can be read."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return Progress(**{field.name: content[field.name] for field in fields(Progress)})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
