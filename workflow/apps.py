@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 from fedhpc.experiment import Run, load_experiment
-from fedhpc.store.lease import check_lease
+from fedhpc.store.lease import LeaseLost, check_lease, live_owner
 from fedhpc.store.progress import Progress, read_progress, write_progress
 from fedhpc.store.run_file import finished_digest
 from workflow.parent_death import end_with_parent
@@ -82,11 +82,14 @@ def train(folder: Path, run: Run, digest: str, site: Site, lease: str, prepared:
     if finished_digest(run.file(folder, ".h5")) == digest:
         return
     check_lease(folder, lease)
+    if live_owner(folder) is None:
+        raise LeaseLost(f"{folder}: the sweep that would start {run} is dead")
     marks = {SWEEP: str(folder), RUN: str(run)}
     # An earlier attempt may still run where the worker that started it was lost.
     end_processes(marks)
     log = log_file(folder, run)
     _make_room(log)
+    _tell(folder, run, "running", "", log)
     command = [*site.launch(), sys.executable, "-m", "workflow", "run", str(folder / EXPERIMENT)]
     command += ["--algorithm", run.algorithm, "--scenario", run.scenario, "--trial", str(run.trial)]
     command += ["--output", str(folder), "--lease", lease, "--checkpoint-seconds", str(site.checkpoint_seconds)]
@@ -94,7 +97,7 @@ def train(folder: Path, run: Run, digest: str, site: Site, lease: str, prepared:
     if status != 0 or finished_digest(run.file(folder, ".h5")) != digest:
         check_lease(folder, lease)
         failure = RunFailed(run, status, log, _tail(log))
-        _leave_word(folder, failure)
+        _tell(folder, run, "failed", f"{failure.reason}\n{failure.tail}", log)
         raise failure
 
 
@@ -144,6 +147,7 @@ def _job(command: list[str], environment: dict[str, str], log: Path, marks: dict
                     segments = segments or shared_memory(marks)
         finally:
             if process.poll() is None:
+                segments |= shared_memory(marks)
                 process.terminate()
                 _wait(process, _SECONDS_TO_END)
             if process.poll() != 0:
@@ -186,19 +190,19 @@ def _tail(log: Path) -> str:
     return "\n".join([line for line in text.splitlines() if line.strip()][-_TAIL:])
 
 
-def _leave_word(folder: Path, failure: RunFailed) -> None:
-    """The run's progress says from now on that it failed, and where it stood."""
-    path = failure.run.file(folder, ".progress.json")
+def _tell(folder: Path, run: Run, state: Literal["running", "failed"], message: str, log: Path) -> None:
+    """Writes the run's progress for the time when its ranks do not, and leaves what they told last."""
+    path = run.file(folder, ".progress.json")
     last = read_progress(path)
     write_progress(
         path,
         Progress(
-            state="failed",
+            state=state,
             fraction=last.fraction if last else 0.0,
             client_updates=last.client_updates if last else 0,
             virtual_seconds=last.virtual_seconds if last else 0.0,
-            message=f"{failure.reason}\n{failure.tail}",
-            log=str(failure.log),
+            message=message,
+            log=str(log),
             host=socket.gethostname(),
             pid=os.getpid(),
             updated_wall=time.time(),

@@ -85,10 +85,14 @@ def status(folder: Folder) -> None:
 def report(folder: Folder) -> None:
     """Print the table of a results folder, and write it there."""
     from fedhpc.analysis.report import write_report
+    from fedhpc.mistakes import ExperimentError
     from workflow.results_folder import read_experiment
 
     read_experiment(folder)
-    typer.echo(write_report(folder))
+    try:
+        typer.echo(write_report(folder))
+    except FileNotFoundError as nothing:
+        raise ExperimentError(folder, [str(nothing).removeprefix(f"{folder}: ")]) from None
 
 
 def main() -> None:

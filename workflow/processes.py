@@ -19,22 +19,23 @@ RUN = "FEDHPC_RUN"
 _SECONDS_TO_DIE = 10.0
 
 
-def end_processes(marks: Mapping[str, str]) -> int:
-    """Ends (SIGKILL) every process of this user on this machine that was started with all these variables, save this
-    one and those that it descends from. Returns how many there were; when it returns they are gone, and so is the
-    shared memory that MPICH would have left behind."""
+def end_processes(marks: Mapping[str, str], patience: float = 0.0) -> int:
+    """Ends every process of this user on this machine that was started with all these variables, save this one and
+    those that it descends from: those asked to end before have ``patience`` seconds to do so, then comes SIGKILL.
+
+    Returns how many were killed; when it returns they are gone, and so is the shared memory that MPICH would have
+    left behind.
+    """
+    start = time.monotonic()
     ended: set[int] = set()
     segments: set[Path] = set()
-    deadline = time.monotonic() + _SECONDS_TO_DIE
-    while time.monotonic() < deadline:
-        # Again until none is found: one may have started another meanwhile.
-        found = list(_marked(marks))
-        if not found:
-            break
+    # Again until none is found: one may have started another meanwhile.
+    while (found := list(_marked(marks))) and time.monotonic() < start + patience + _SECONDS_TO_DIE:
         for process in found:
             segments |= _shared_memory(process)
-            _kill(process, marks)
-        ended.update(found)
+            if time.monotonic() >= start + patience:
+                _kill(process, marks)
+                ended.add(process)
         time.sleep(0.05)
     remove_shared_memory(segments)
     return len(ended)
@@ -64,7 +65,7 @@ def _marked(marks: Mapping[str, str]) -> Iterator[int]:
     lineage = _lineage()
     for entry in Path("/proc").glob("[0-9]*"):
         process = int(entry.name)
-        if process not in lineage and _has(process, marks):
+        if process not in lineage and _has(process, marks) and not _is_resource_tracker(process):
             yield process
 
 
@@ -74,6 +75,14 @@ def _has(process: int, marks: Mapping[str, str]) -> bool:
     except OSError:  # it has ended, or is another user's
         return False
     return all(f"{name}={value}".encode() in environment for name, value in marks.items())
+
+
+def _is_resource_tracker(process: int) -> bool:
+    """Python's own helper, which removes the semaphores of the dead, and then ends."""
+    try:
+        return b"multiprocessing.resource_tracker" in Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def _lineage() -> set[int]:

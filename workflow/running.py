@@ -20,6 +20,8 @@ from workflow.results_folder import parsl_folder
 from workflow.sites import Site, parsl_config
 
 _TAIL = 10
+# Parsl has asked its workers to end by then; they end their MPI jobs first.
+_PATIENCE_SECONDS = 5.0
 
 
 class Stopped(BaseException):
@@ -62,7 +64,7 @@ def _run(opened: Opened, site: Site, console: Console) -> Sweep:
                 return under_way
         finally:
             with _deaf():
-                end_processes({SWEEP: str(opened.folder)})
+                end_processes({SWEEP: str(opened.folder)}, _PATIENCE_SECONDS)
 
 
 def _announce(opened: Opened, site: Site, console: Console) -> None:

@@ -96,7 +96,7 @@ def parsl_config(site: Site, run_dir: Path) -> "Config":
         # The interchange ends with the driver, and what hangs on it after the threshold.
         interchange_launch_cmd=[sys.executable, "-m", "workflow.parent_death", "interchange.py"],
         block_error_handler=windowed_error_handler,
-        provider=LocalProvider(init_blocks=1, min_blocks=1, max_blocks=1),
+        provider=LocalProvider(init_blocks=1, min_blocks=1, max_blocks=1),  # type: ignore[no-untyped-call]
     )
     return Config(
         executors=[executor],

@@ -55,8 +55,7 @@ def run_states(folder: Path) -> list[RunState]:
 def status_lines(folder: Path) -> list[str]:
     """What ``fedhpc status`` prints."""
     states = run_states(folder)
-    owner = live_owner(folder)
-    lines = [summary(states), f"A sweep is running: {owner}" if owner else "No sweep is running here."]
+    lines = [summary(states), live_owner(folder) or "no sweep is at work here"]
     for state in states:
         if state.state == "running":
             lines.append(f"  running  {state.run}  {state.percent} %")
