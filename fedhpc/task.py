@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from fedhpc.data.settings import IID, ByColumn, DataFile, Digits, Dirichlet, Partition, Source, Stragglers
+from fedhpc.data.settings import IID, ByColumn, DataFile, Digits, Dirichlet, Partition, Source, Stragglers, Synthetic
 from fedhpc.models.settings import Model
 from fedhpc.settings import Settings
 
@@ -32,11 +32,16 @@ class Classification(Settings):
     @field_validator("stragglers")
     @classmethod
     def _stragglers_are_clients(cls, stragglers: Stragglers | None, others: ValidationInfo) -> Stragglers | None:
-        partition = others.data.get("partition")
-        if stragglers and isinstance(partition, IID | Dirichlet) and stragglers.clients > partition.clients:
-            raise ValueError(
-                f"stragglers.clients: {stragglers.clients} exceeds partition.clients {partition.clients}; lower it"
-            )
+        # The clients of a column are known with the data only; there ``prepare`` says the same.
+        partition, data = others.data.get("partition"), others.data.get("data")
+        if isinstance(partition, ByColumn) and isinstance(data, Synthetic):
+            source, clients = "data", data.clients
+        elif isinstance(partition, IID | Dirichlet):
+            source, clients = "partition", partition.clients
+        else:
+            return stragglers
+        if stragglers and stragglers.clients > clients:
+            raise ValueError(f"stragglers.clients: {stragglers.clients} exceeds {source}.clients {clients}; lower it")
         return stragglers
 
     @property

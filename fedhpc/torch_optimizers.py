@@ -36,7 +36,7 @@ class FlatOptimizer:
             sgd(
                 [self._weights],
                 [self._gradient],
-                momentum,  # type: ignore[arg-type]
+                momentum,
                 foreach=False,
                 weight_decay=settings.weight_decay,
                 momentum=settings.momentum,

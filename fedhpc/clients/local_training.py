@@ -93,7 +93,7 @@ class LocalTraining:
 
     def _step(self, features: torch.Tensor, labels: torch.Tensor) -> None:
         self._gradient.zero_()
-        cross_entropy(self._model(features), labels).backward()
+        cross_entropy(self._model(features), labels).backward()  # type: ignore[no-untyped-call]
         if self._settings.proximal:
             # The gradient of mu/2 |w - w_start|^2 (Li et al. 2020, equation 2).
             self._gradient.add_(self._weights - self._start, alpha=self._settings.proximal)

@@ -18,7 +18,8 @@ class FederatedData:
     ``features``: float32 [examples, *shape]. ``labels``: int64 [examples], in 0..classes-1. ``offsets``: int64
     [clients + 1]. ``stragglers``: bool [clients]. ``straggler_classes``: int64 [k], empty where there are none.
     ``test_features``, ``test_labels``: the held-out examples, alike. ``client_names``: [clients]. ``class_names``:
-    [classes], what the data call the labels. The arrays are read-only where they are mapped from a file.
+    [classes], what the data call the labels. Arrays mapped from a file are copy-on-write: nothing written to them
+    reaches the file.
     """
 
     features: NDArray[np.float32]
@@ -72,7 +73,7 @@ def _mapped(path: Path, dataset: Any) -> NDArray[Any]:
     offset = dataset.id.get_offset()
     if offset is None:  # HDF5 gives an empty array no place in the file.
         return np.empty(dataset.shape, dataset.dtype)
-    mapped = np.memmap(path, dataset.dtype, "r", offset, dataset.shape)
+    mapped = np.memmap(path, dataset.dtype, "c", offset, dataset.shape)
     # A plain view: numpy handles every slice of its memmap class more slowly.
     return mapped.view(np.ndarray)
 

@@ -49,7 +49,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint, digest: str) -> None:
     arrays["rest"] = np.frombuffer(json.dumps(rest).encode(), np.uint8)
     with replacing(path) as temporary:
         with temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+            np.savez(file, allow_pickle=False, **arrays)
         with contextlib.suppress(FileNotFoundError):
             path.replace(_previous(path))
 

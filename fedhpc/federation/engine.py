@@ -81,8 +81,9 @@ class Engine:
         ] = {}  # number -> (version that it helps to make, version it starts from)
         self._deltas: dict[int, Vector] = {}  # received and not yet aggregated, by number
         self._known = 0  # client updates in _upcoming that are still to be computed
-        self._to_train: list[tuple[int, int, Train]] = []  # a heap, by (version to be made, number); its version exists
-        self._for_later: dict[int, list[Train]] = {}  # by version that does not exist yet
+        self._needed = 0  # client updates found to be needed so far, which is the order of their virtual arrivals
+        self._to_train: list[tuple[int, Train]] = []  # a heap, earliest needed first; the version to start from exists
+        self._for_later: dict[int, list[tuple[int, Train]]] = {}  # by version to start from, which does not exist yet
         self._uses: dict[int, int] = {}  # version -> client updates to compute and shards to evaluate from it
         self._to_evaluate: deque[Evaluate] = deque()
         self._shard_counts: dict[int, dict[int, ShardCounts]] = {}
@@ -159,10 +160,11 @@ class Engine:
             participation.participation,
             participation.steps,
         )
+        self._needed += 1
         if participation.version in self._versions:
-            heappush(self._to_train, (makes, work.number, work))
+            heappush(self._to_train, (self._needed, work))
         else:
-            self._for_later.setdefault(participation.version, []).append(work)
+            self._for_later.setdefault(participation.version, []).append((self._needed, work))
 
     def _apply(self, update: ServerUpdate) -> None:
         """The server update whose client updates have all come."""
@@ -178,8 +180,8 @@ class Engine:
             weights = self._aggregator.weights()
         self.applied, self.newest = update.version, update
         self._versions[update.version] = weights
-        for work in self._for_later.pop(update.version, []):
-            heappush(self._to_train, (self._computing[work.number][0], work.number, work))
+        for needed in self._for_later.pop(update.version, []):
+            heappush(self._to_train, needed)
         if update.version in self._wanted:
             self._queue_evaluation(update.version)
         self._release_all()
@@ -200,7 +202,7 @@ class Engine:
     def _next_work(self) -> Work | None:
         crowded = len(self._to_evaluate) > _EVALUATIONS_WAITING * self._shards
         if self._to_train and not crowded:
-            return heappop(self._to_train)[2]
+            return heappop(self._to_train)[1]
         return self._to_evaluate.popleft() if self._to_evaluate else None
 
     def _accept(self, answer: Answer) -> None:

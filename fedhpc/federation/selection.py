@@ -19,7 +19,9 @@ class FreeClients:
         self._uniforms: list[float] = []
 
     def take(self) -> int:
-        """A free client, each with the same probability; it is no longer free."""
+        """A free client, each with the same probability; it is no longer free. Raises IndexError where none is."""
+        if not self.count:
+            raise IndexError("no client is free")
         if not self._uniforms:
             self._uniforms = self._generator.random(_BLOCK).tolist()
         chosen = int(self._uniforms.pop() * self.count)

@@ -1,0 +1,235 @@
+import hashlib
+import multiprocessing
+import os
+
+import h5py
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from fedhpc.data.federated import open_prepared
+from fedhpc.data.preparation import fingerprint, population_of, prepare
+from fedhpc.mistakes import ExperimentError
+from fedhpc.task import NullTask
+
+DIGITS = {"source": "digits", "held_out": 0.2}
+DIRICHLET = {"kind": "dirichlet", "clients": 60, "concentration": 0.5}
+CSV = {
+    "source": "file",
+    "path": "d.csv",
+    "features": ["x"],
+    "label": "y",
+    "client": "c",
+    "split": "s",
+    "held_out_value": 1,
+}
+ROWS = "x,y,c,s\n0,0,b,0\n1,1,a,0\n2,0,b,0\n3,2,c,0\n4,0,a,0\n5,1,z,1\n"
+
+
+@pytest.fixture
+def csv(tmp_path):
+    (tmp_path / "d.csv").write_text(ROWS)
+    return tmp_path / "d.csv"
+
+
+def test_rows_lie_client_by_client_in_the_file_s_order(csv, opened):
+    data = opened(CSV)
+    assert data.features.tolist() == [[1], [4], [0], [2], [3]]
+    assert data.labels.tolist() == [1, 0, 0, 0, 2]
+    assert data.offsets.tolist() == [0, 2, 4, 5]
+    assert (data.test_features.tolist(), data.test_labels.tolist()) == ([[5]], [1])
+    assert (data.client_names, data.class_names, data.classes) == (("a", "b", "c"), ("0", "1", "2"), 3)
+    assert (data.stragglers.tolist(), data.straggler_classes.tolist()) == ([False] * 3, [])
+    assert [array.dtype for array in (data.features, data.labels, data.offsets)] == [np.float32, np.int64, np.int64]
+    assert data.population.examples.tolist() == [2, 2, 1]
+    assert data.shape == (1,)
+
+
+def test_straggler_classes_stay_with_the_straggler_clients_and_in_the_held_out_examples(csv, opened):
+    # Examples of classes 1 and 2: one each at a (class 1) and c (class 2); the lower index, a, is the straggler.
+    data = opened(CSV, None, {"classes": [1, 2], "clients": 1})
+    assert data.stragglers.tolist() == [True, False, False]
+    assert data.features.tolist() == [[1], [4], [0], [2]]
+    assert data.offsets.tolist() == [0, 2, 4, 4]  # c is left with nothing
+    assert data.straggler_classes.tolist() == [1, 2]
+    assert data.test_labels.tolist() == [1]
+    assert data.population.stragglers.tolist() == [True, False, False]
+
+
+def test_no_training_example_left_at_all(csv, opened):
+    csv.write_text("x,y,c,s\n1,1,a,0\n2,1,b,0\n3,1,a,0\n4,0,a,1\n")
+    data = opened(CSV, {"kind": "iid", "clients": 7}, {"classes": [1], "clients": 1})
+    assert data.offsets.tolist() == [0, 1, 1, 1, 1, 1, 1, 1]
+    csv.write_text("x,y,c,s\n1,1,,1\n2,1,b,0\n")
+    assert opened(CSV).features.tolist() == [[2]]
+
+
+def test_digits_are_all_there_once(opened):
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    data = opened(DIGITS, DIRICHLET)
+    assert len(data.test_labels) == round(0.2 * 1797) == 359
+    assert data.features.max() == 1
+    assert len(data.offsets) == 61
+    found = np.concatenate([data.features, data.test_features])
+    found_rows = sorted(zip((found * 16).astype(int).tolist(), [*data.labels, *data.test_labels], strict=True))
+    assert found_rows == sorted(zip(images.astype(int).tolist(), labels.tolist(), strict=True))
+
+
+def test_hard_et_al_s_question_on_the_digits(opened):
+    plain = opened(DIGITS, DIRICHLET)
+    data = opened(DIGITS, DIRICHLET, {"classes": [0, 1, 2, 3, 4], "clients": 15})
+    before = [plain.labels[a:b] for a, b in zip(plain.offsets, plain.offsets[1:], strict=False)]
+    after = [data.labels[a:b] for a, b in zip(data.offsets, data.offsets[1:], strict=False)]
+    held = np.array([(labels < 5).sum() for labels in before])
+    assert data.stragglers.sum() == 15
+    assert held[data.stragglers].min() >= held[~data.stragglers].max()
+    for straggler, old, new in zip(data.stragglers, before, after, strict=True):
+        assert new.tolist() == [label for label in old if straggler or label >= 5]
+
+
+def test_the_seed_decides_the_held_out_examples_and_the_partition(opened):
+    first, again, other = opened(DIGITS, DIRICHLET), opened(DIGITS, DIRICHLET), opened(DIGITS, DIRICHLET, seed=1)
+    np.testing.assert_array_equal(first.features, again.features)
+    assert (first.test_features != other.test_features).any()
+    assert first.offsets.tolist() != other.offsets.tolist()
+
+
+def test_arrays_are_mapped_read_only_and_hashed(csv, task, tmp_path):
+    path = prepare(task(CSV), 0, tmp_path, tmp_path / "out")
+    data = open_prepared(path)
+    for array in (data.features, data.labels, data.test_features, data.test_labels):
+        assert isinstance(array.base, np.memmap)
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 0
+    named = [(n, getattr(data, n)) for n in ("features", "labels", "test_features", "test_labels", "offsets")]
+    named += [("stragglers", data.stragglers), ("straggler_classes", data.straggler_classes)]
+    digest = hashlib.sha256()
+    for name, array in named:
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode() + array.tobytes())
+    with h5py.File(path) as file:
+        assert file.attrs["sha256"] == digest.hexdigest()
+
+
+def test_a_prepared_file_is_kept_and_nothing_else_is_left(csv, task, tmp_path):
+    folder = tmp_path / "a/b"
+    path = prepare(task(CSV), 0, tmp_path, folder)
+    written = path.stat()
+    assert prepare(task(CSV), 0, tmp_path, folder) == path
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
+    assert [entry.name for entry in folder.iterdir()] == [path.name]
+    assert path.suffix != ".h5"
+
+
+def test_a_failed_preparation_leaves_nothing(csv, task, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("the disk is full")))
+    with pytest.raises(OSError, match="full"):
+        prepare(task(CSV), 0, tmp_path, tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_the_name_depends_on_all_that_the_data_depend_on_and_on_nothing_else(csv, task, tmp_path):
+    def name(*blocks, seed=0):
+        return prepare(task(*blocks), seed, tmp_path, tmp_path / "out").name
+
+    first = name(CSV)
+    others = {
+        name(CSV, seed=1),
+        name(CSV | {"scaling": "unit"}),
+        name(CSV, {"kind": "iid", "clients": 3}),
+        name(CSV, None, {"classes": [1], "clients": 1}),
+    }
+    assert len(others | {first}) == 5
+    (tmp_path / "moved.csv").write_text(ROWS)
+    assert name(CSV | {"path": "moved.csv"}) == first  # the content counts, not the place
+    csv.write_text(ROWS.replace("5,1", "6,1"))
+    assert name(CSV) != first
+
+
+def test_the_model_is_no_part_of_the_data(csv, task, tmp_path):
+    one = task(CSV)
+    other = one.model_validate(one.model_dump() | {"model": {"name": "mlp"}})
+    assert prepare(one, 0, tmp_path, tmp_path) == prepare(other, 0, tmp_path, tmp_path)
+
+
+def test_fingerprints(csv, task, tmp_path):
+    assert fingerprint(task(CSV), tmp_path) == "sha256:" + hashlib.sha256(ROWS.encode()).hexdigest()
+    assert fingerprint(task(DIGITS, DIRICHLET), tmp_path) == "digits"
+    changed = ROWS.replace("5,1", "6,1")
+    csv.write_text(changed)
+    assert fingerprint(task(CSV), tmp_path) == "sha256:" + hashlib.sha256(changed.encode()).hexdigest()
+
+
+def test_a_read_only_source(csv, task, tmp_path):
+    (tmp_path / "data").mkdir()
+    with h5py.File(tmp_path / "data/d.h5", "w") as file:
+        file["x"], file["y"] = np.arange(10.0), np.arange(10) % 2
+    (tmp_path / "data/d.h5").chmod(0o444)
+    (tmp_path / "data").chmod(0o555)
+    try:
+        source = {"source": "file", "path": "data/d.h5", "features": "x", "label": "y", "held_out": 0.5}
+        assert (
+            len(open_prepared(prepare(task(source, {"kind": "iid", "clients": 2}), 0, tmp_path, tmp_path)).labels) == 5
+        )
+    finally:
+        (tmp_path / "data").chmod(0o755)
+
+
+def _prepare(barrier, arguments, results):
+    barrier.wait()
+    results.put(str(prepare(*arguments)))
+
+
+def test_processes_that_prepare_at_once_agree(csv, task, tmp_path):
+    context = multiprocessing.get_context("fork")
+    barrier, results = context.Barrier(4), context.Queue()
+    arguments = (task(CSV), 0, tmp_path, tmp_path / "out")
+    processes = [context.Process(target=_prepare, args=(barrier, arguments, results)) for _ in range(4)]
+    for process in processes:
+        process.start()
+    paths = {results.get(timeout=60) for _ in processes}
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 4
+    assert len(paths) == 1
+    assert [str(path) for path in (tmp_path / "out").iterdir()] == list(paths)
+    assert open_prepared(tmp_path / paths.pop()).features.tolist() == [[1], [4], [0], [2], [3]]
+
+
+@pytest.mark.parametrize(
+    ("stragglers", "sentence"),
+    [
+        (
+            {"classes": [1, 3], "clients": 1},
+            "task.stragglers.classes: there is no class 3; the classes are numbered 0 to 2, for the labels 0, 1, 2",
+        ),
+        (
+            {"classes": [1], "clients": 4},
+            "task.stragglers.clients: 4 exceeds the data's 3 clients; lower it",
+        ),
+    ],
+)
+def test_stragglers_that_cannot_be_had(csv, task, tmp_path, stragglers, sentence):
+    with pytest.raises(ExperimentError) as error:
+        prepare(task(CSV, None, stragglers), 0, tmp_path, tmp_path / "out")
+    assert error.value.mistakes == [sentence]
+
+
+def test_straggler_classes_that_only_held_out_examples_have(csv, task, tmp_path):
+    csv.write_text("x,y,c,s\n1,0,a,0\n2,1,a,1\n")
+    with pytest.raises(ExperimentError, match=r"task\.stragglers\.classes: no training example is of these classes"):
+        prepare(task(CSV, None, {"classes": [1], "clients": 1}), 0, tmp_path, tmp_path / "out")
+
+
+def test_synthetic_stragglers_are_counted_with_the_settings(task):
+    synthetic = {"source": "synthetic", "alpha": 1, "beta": 1, "clients": 3}
+    with pytest.raises(ValidationError, match=r"stragglers\.clients: 4 exceeds data\.clients 3"):
+        task(synthetic, {"kind": "by_column"}, {"classes": [0], "clients": 4})
+
+
+def test_population_of_any_task(csv, task, tmp_path):
+    null = population_of(NullTask(kind="null", clients=4, examples=7, stragglers=1), None)
+    assert (null.examples.tolist(), null.stragglers.tolist()) == ([7] * 4, [False, False, False, True])
+    prepared = prepare(task(CSV), 0, tmp_path, tmp_path)
+    assert population_of(task(CSV), prepared).examples.tolist() == [2, 2, 1]

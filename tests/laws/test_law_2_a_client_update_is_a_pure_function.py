@@ -1,0 +1,58 @@
+"""Law 2: computed anywhere, at any moment between start and arrival, and never if nobody will read it."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedhpc.federation.schedule import make_schedule
+from tests.federations import Federation, Own, Ranks, reference, trained
+
+ALGORITHMS = ["fedavg", "over", "prox", "fedbuff"]
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "prox"])
+def test_history_leaves_no_trace(tiny: Callable[..., Path], algorithm: str) -> None:
+    federation = Federation.of(tiny(), algorithm)
+    fresh, used = federation.training(), federation.training()
+    weights = fresh.initial_weights()
+    expected = fresh.client_update(weights, 11, 2, 8, lambda: None)
+    for client in range(12):
+        used.client_update(weights + client, client, client, 3, lambda: None)
+    used.evaluate(weights, 0)
+    assert used.client_update(weights, 11, 2, 8, lambda: None).tobytes() == expected.tobytes()
+    assert used.client_update(weights, 11, 3, 8, lambda: None).tobytes() != expected.tobytes()
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_the_engine_computes_what_is_aggregated_and_nothing_else(tiny: Callable[..., Path], algorithm: str) -> None:
+    federation = Federation.of(tiny(), algorithm)
+    own = Own(federation.training())
+    engine = federation.engine(own=own)
+    engine.run()
+    numbers = [work.number for work in trained(own.done)]
+    used = [
+        participation.number
+        for update in make_schedule(federation.settings, federation.data.population).server_updates()
+        for participation in update.updates
+    ]
+    assert sorted(numbers) == sorted(used)
+    totals = engine.recorder.evaluations({})
+    if algorithm == "over":
+        assert totals["resource_wasted"][-1] > 0  # thrown away in virtual time, never computed
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("seed", range(4))
+def test_answers_in_any_order_give_the_reference_bit_by_bit(
+    tiny: Callable[..., Path], algorithm: str, seed: int
+) -> None:
+    federation = Federation.of(tiny(), algorithm)
+    weights, evaluations, _ = reference(federation)
+    engine = federation.engine(Ranks(federation.training(), random.Random(seed)))
+    engine.run()
+    assert engine.checkpoint().server["weights"].tobytes() == weights.tobytes()
+    assert engine.evaluated == evaluations
+    assert np.isfinite(weights).all()

@@ -1,0 +1,100 @@
+"""Law 4: earliest needed first, as far ahead as the events allow; what is over is forgotten; an idle rank rests."""
+
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fedhpc.federation.engine import Engine
+from tests.federations import Federation, Own, Ranks, trained
+from tests.mpi import mpi
+
+
+def test_work_goes_out_in_the_order_of_its_need(tiny: Callable[..., Path]) -> None:
+    federation = Federation.of(tiny(), "fedbuff")
+    own = Own(federation.training())
+    seen: list[tuple[int, int]] = []
+
+    def pulse(engine: Engine) -> None:
+        seen.append((engine.applied, len(engine._to_train)))
+
+    federation.engine(own=own, pulse=pulse).run()
+    # Every update of the versions that exist and whose use is certain lies ready: more than one server update's worth.
+    assert max(ready for _, ready in seen) > 3
+    # Of two updates of one version, the one that arrives first is computed first.
+    by_version: dict[int, list[int]] = {}
+    for work in trained(own.done):
+        by_version.setdefault(work.version, []).append(work.number)
+    schedule = federation.engine().schedule
+    arrives = {
+        participation.number: participation.arrives
+        for update in schedule.server_updates()
+        for participation in update.updates
+    }
+    for numbers in by_version.values():
+        times = [arrives[number] for number in numbers]
+        assert times == sorted(times)
+
+
+@pytest.mark.parametrize("algorithm", ["over", "fedbuff"])
+def test_versions_live_no_longer_than_they_are_used(tiny: Callable[..., Path], algorithm: str) -> None:
+    federation = Federation.of(tiny(), algorithm)
+    ranks = Ranks(federation.training(), random.Random(0))
+    live: list[int] = []
+    engine = federation.engine(ranks, pulse=lambda engine: live.append(len(engine._versions)))
+    engine.run()
+    assert not engine._versions
+    assert ranks.forgotten == set(range(engine.applied + 1))
+    # Eight clients train at a time and four evaluations may wait: no more versions than that can be of use, and one.
+    assert max(live) <= 8 + 4 + 1
+
+
+def test_an_idle_rank_leaves_its_core_to_others() -> None:
+    # Rank 1 waits two seconds for rank 0. A blocked receive would burn them whole.
+    program = """
+import time
+from mpi4py import MPI
+from fedhpc.ranks.world import wait_for_all
+world = MPI.COMM_WORLD
+if world.rank == 0:
+    time.sleep(2)
+start = time.process_time()
+wait_for_all(world)
+if world.rank == 1:
+    print("cpu", time.process_time() - start)
+"""
+    finished = mpi(2, [sys.executable, "-c", program])
+    assert finished.returncode == 0, finished.stderr
+    assert float(finished.stdout.split()[1]) < 0.5
+
+
+def test_a_version_travels_to_a_rank_once() -> None:
+    # Rank 0 gives rank 1 six pieces of work of two versions and counts the messages that it sends.
+    program = """
+import numpy as np
+from mpi4py import MPI
+from fedhpc.clients.work import Evaluate
+from fedhpc.ranks.messages import Kind, TAG, Message
+from fedhpc.ranks.pool import TrainingRanks
+world = MPI.COMM_WORLD
+if world.rank == 0:
+    ranks = TrainingRanks(world, 5)
+    for version in (0, 1):
+        for shard in range(3):
+            ranks.give(1, Evaluate(version, shard), np.full(5, version, np.float32))
+    ranks.forget(0)
+    ranks.stop()
+else:
+    kinds = []
+    while not kinds or kinds[-1] is not Kind.STOP:
+        message = Message.empty(5)
+        world.Recv(message.buffer, source=0, tag=TAG)
+        kinds.append(message.kind)
+    print(*[kind.name for kind in kinds])
+"""
+    finished = mpi(2, [sys.executable, "-c", program])
+    assert finished.returncode == 0, finished.stderr
+    once = "VERSION EVALUATE EVALUATE EVALUATE"
+    assert finished.stdout.split() == f"{once} {once} FORGET STOP".split()
