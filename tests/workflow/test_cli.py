@@ -83,5 +83,5 @@ def test_a_report_without_results_is_told_so(tmp_path: Path) -> None:
     write(tmp_path / "experiment.yaml", schedules_only())
     done = fedhpc("report", tmp_path)
     assert done.returncode == 2
-    assert "there are no results here" in done.stderr
+    assert "no finished results here" in done.stderr
     assert "Traceback" not in done.stderr
