@@ -64,7 +64,7 @@ class Experiment(Settings):
     """An experiment file. ``client`` and ``server_optimizer`` at the top are defaults for every algorithm."""
 
     title: str = ""
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, lt=2**63)
     trials: int = Field(1, ge=1)
     task: Task
     client: dict[str, Any] = Field(default_factory=dict)

@@ -58,7 +58,7 @@ def tiny_settings() -> dict[str, Any]:
 
 
 def write_blobs(folder: Path) -> None:
-    """``blobs.npz``: 171 training examples of 12 clients, 40 held-out ones; class c lies around corner c of a square."""
+    """``blobs.npz``: 171 training examples of 12 clients, 40 held-out ones; each class at a corner of a square."""
     generator = np.random.default_rng(7)
 
     def blobs(examples: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Federations for tests: the engine in this process, and a plain reference that shares nothing with it but the parts."""
+"""Federations for tests: the engine in this process, and a plain reference to compare it with."""
 
 import random
 from collections.abc import Callable
@@ -38,7 +38,6 @@ class Federation:
 
     def training(self) -> LocalTraining:
         torch.set_num_threads(1)
-        assert isinstance(self.settings.task, Classification)
         settings = self.settings
         assert isinstance(settings.task, Classification)
         return LocalTraining(settings.task.model, settings.algorithm.client, self.data, settings.seed, settings.trial)
@@ -107,8 +106,9 @@ Evaluations = dict[int, list[ShardCounts]]
 
 
 def reference(federation: Federation) -> tuple[np.ndarray, Evaluations, int]:
-    """The final weights, the evaluated versions' counts, and how many client updates were trained: every update computed
-    when its server update comes, by the schedule's order, with all versions kept."""
+    """The final weights, the evaluated versions' counts, and how many client updates were trained.
+
+    Every client update is computed when its server update comes, in the schedule's order, with all versions kept."""
     training = federation.training()
     aggregator = Aggregator(federation.settings.algorithm.server_optimizer, training.initial_weights())
     recorder = Recorder(federation.settings.evaluation)

@@ -25,6 +25,6 @@ def dirichlet(settings: Dirichlet, labels: NDArray[np.int64], generator: np.rand
     for label in np.unique(labels):
         rows = generator.permutation(np.flatnonzero(labels == label))
         shares = generator.dirichlet(concentrations)
-        cuts = np.minimum((np.cumsum(shares[:-1]) * len(rows)).astype(np.int64), len(rows))
+        cuts = (np.cumsum(shares[:-1]) * len(rows)).astype(np.int64)
         owner[rows] = np.repeat(np.arange(settings.clients), np.diff(cuts, prepend=0, append=len(rows)))
     return owner

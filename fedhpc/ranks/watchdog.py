@@ -4,6 +4,7 @@ Launchers do this too, most of the time; a rank that waits for a dead one would 
 other hosts are left to their own watchdogs and to the launcher.
 """
 
+import contextlib
 import os
 import signal
 import socket
@@ -41,7 +42,8 @@ class Watchdog:
         while not self._enough.wait(_SECONDS):
             lost = self._lost()
             if lost is not None:
-                print(f"rank {self._rank} ends: {lost} is gone", file=sys.stderr, flush=True)
+                with contextlib.suppress(OSError):  # the log may be gone with the launcher
+                    print(f"rank {self._rank} ends: {lost} is gone", file=sys.stderr, flush=True)
                 # Nothing gentler works: a rank may sit in an MPI call, and os._exit leaves the launcher waiting.
                 os.kill(os.getpid(), signal.SIGKILL)
 

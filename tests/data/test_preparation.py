@@ -1,3 +1,4 @@
+import fcntl
 import hashlib
 import multiprocessing
 import os
@@ -8,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from fedhpc.data.federated import open_prepared
-from fedhpc.data.preparation import fingerprint, population_of, prepare
+from fedhpc.data.preparation import _published, fingerprint, population_of, prepare
 from fedhpc.mistakes import ExperimentError
 from fedhpc.task import NullTask
 
@@ -96,13 +97,14 @@ def test_the_seed_decides_the_held_out_examples_and_the_partition(opened):
     assert first.offsets.tolist() != other.offsets.tolist()
 
 
-def test_arrays_are_mapped_read_only_and_hashed(csv, task, tmp_path):
+def test_arrays_are_mapped_and_hashed_and_writing_to_them_leaves_the_file(csv, task, tmp_path):
     path = prepare(task(CSV), 0, tmp_path, tmp_path / "out")
     data = open_prepared(path)
     for array in (data.features, data.labels, data.test_features, data.test_labels):
         assert isinstance(array.base, np.memmap)
-        with pytest.raises(ValueError, match="read-only"):
-            array[:] = 0
+        array[:] = 0
+    data = open_prepared(path)
+    assert data.features.any()
     named = [(n, getattr(data, n)) for n in ("features", "labels", "test_features", "test_labels", "offsets")]
     named += [("stragglers", data.stragglers), ("straggler_classes", data.straggler_classes)]
     digest = hashlib.sha256()
@@ -127,6 +129,36 @@ def test_a_failed_preparation_leaves_nothing(csv, task, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="full"):
         prepare(task(CSV), 0, tmp_path, tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_file_that_another_process_published_meanwhile_is_kept(tmp_path):
+    path = tmp_path / "d.hdf5"
+    with _published(path) as file:
+        file["x"] = [1]
+        path.write_text("the other's, perhaps mapped already")
+    assert path.read_text() == "the other's, perhaps mapped already"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_no_file_lock_is_waited_for(csv, task, tmp_path, monkeypatch):
+    monkeypatch.delenv("HDF5_USE_FILE_LOCKING", raising=False)
+    path = prepare(task(CSV), 0, tmp_path, tmp_path)
+    with path.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert len(open_prepared(path).labels) == 5
+
+
+def test_empty_arrays_open_too(tmp_path):
+    with h5py.File(tmp_path / "empty.hdf5", "w") as file:
+        for prefix in ("", "test_"):
+            file[f"{prefix}features"] = np.empty((0, 2, 3), np.float32)
+            file[f"{prefix}labels"] = np.empty(0, np.int64)
+        file["offsets"], file["stragglers"] = np.zeros(2, np.int64), np.zeros(1, bool)
+        file["straggler_classes"] = np.empty(0, np.int64)
+        file["client_names"], file["class_names"] = np.array([b"a"]), np.array([b"0"])
+    data = open_prepared(tmp_path / "empty.hdf5")
+    assert (data.features.shape, data.features.dtype) == ((0, 2, 3), np.float32)
+    assert (data.labels.shape, data.shape, data.classes) == ((0,), (2, 3), 1)
 
 
 def test_the_name_depends_on_all_that_the_data_depend_on_and_on_nothing_else(csv, task, tmp_path):

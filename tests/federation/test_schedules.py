@@ -1,6 +1,6 @@
 """Schedules by hand: constant latencies, populations in which the draw of clients does not matter.
 
-A client's duration is communication 1 + overhead 2 + 1 a example, so that clients of 1, 2, 3, 4 examples take 4, 5, 6, 7.
+A client takes communication 1 + overhead 2 + 1 an example: those of 1, 2, 3, 4 examples take 4, 5, 6, 7 seconds.
 """
 
 import numpy as np

@@ -15,6 +15,7 @@ import pytest
 
 from fedhpc.store import lease
 from fedhpc.store.lease import LeaseHeld, LeaseLost, check_lease, live_owner, take_lease
+from tests.store.records import ROOT
 
 HOLDER = """
 import sys, time
@@ -45,7 +46,7 @@ sys.stdin.read()
 
 def python(program: str, *arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
 
 def line_of(process: subprocess.Popen[str]) -> str:

@@ -11,7 +11,7 @@ import pytest
 from fedhpc.store import open_experiment, open_run
 from fedhpc.store.record import RunRecord
 from fedhpc.store.run_file import write_run
-from tests.store.records import record, run_path
+from tests.store.records import ROOT, record, run_path
 
 
 def keep(folder: Path, *records: RunRecord) -> None:
@@ -131,11 +131,13 @@ def test_reading_while_a_writer_renames(tmp_path: Path, monkeypatch: pytest.Monk
             write_run(Path({str(path)!r}), record())
     """)
     environment = {name: value for name, value in os.environ.items() if name != "HDF5_USE_FILE_LOCKING"}
-    writer = subprocess.Popen([sys.executable, "-c", rewrite], stdout=subprocess.PIPE, text=True, env=environment)
+    writer = subprocess.Popen(
+        [sys.executable, "-c", rewrite], stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT
+    )
     try:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "writing\n"
-        for _ in range(20):
+        for _ in range(5):
             assert open_experiment(tmp_path)["client_updates"].values.ravel().tolist() == [0, 10, 20]
         assert writer.poll() is None
     finally:
@@ -153,7 +155,7 @@ def test_what_is_open_can_be_deleted(tmp_path: Path) -> None:
 def test_a_login_node_pays_nothing_for_the_reader() -> None:
     heavy = "xarray", "torch", "mpi4py", "parsl", "h5py", "matplotlib", "pandas"
     look = f"import sys, fedhpc.store; print([name for name in {heavy} if name in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True).stdout == "[]\n"
+    assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, cwd=ROOT).stdout == "[]\n"
 
 
 def test_store_and_analysis_need_neither_torch_nor_mpi_nor_parsl() -> None:
@@ -161,4 +163,4 @@ def test_store_and_analysis_need_neither_torch_nor_mpi_nor_parsl() -> None:
         "import sys, fedhpc.store.reader, fedhpc.analysis.report; "
         "print([name for name in ('torch', 'mpi4py', 'parsl') if name in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True).stdout == "[]\n"
+    assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, cwd=ROOT).stdout == "[]\n"

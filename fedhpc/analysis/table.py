@@ -1,0 +1,119 @@
+"""The closing table: what each algorithm came to under each latency scenario."""
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+MEASURES = {"straggler_accuracy": "straggler accuracy %", "total_accuracy": "total accuracy %"}
+"""Variables that the table shows at the last evaluation -> their headings."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Over the finished trials; NaN where there are none."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One algorithm under one scenario. ``measures`` are fractions, by the names in ``MEASURES``."""
+
+    scenario: str
+    algorithm: str
+    measures: Mapping[str, Spread]
+    virtual_hours: float
+    finished: int
+    trials: int
+
+
+def closing_table(dataset: xr.Dataset) -> list[Row]:
+    """Of an experiment (``open_experiment``): a row a scenario and algorithm, grouped by scenario, in the dataset's
+    order. A measure that no run has (the null task's accuracies) is left out."""
+    return [
+        _row(dataset.sel(algorithm=algorithm, scenario=scenario), str(scenario), str(algorithm))
+        for scenario in dataset["scenario"].values
+        for algorithm in dataset["algorithm"].values
+    ]
+
+
+def format_table(rows: list[Row]) -> str:
+    """Plain text: accuracies in percent as ``median [min, max]`` over trials, the median virtual hours, and trials as
+    ``finished/planned`` where some are missing."""
+    headings = ["scenario", "algorithm", *(MEASURES[name] for name in rows[0].measures), "virtual hours", "trials"]
+    lines = [
+        [
+            row.scenario if index == 0 or rows[index - 1].scenario != row.scenario else "",
+            row.algorithm,
+            *(_percent(spread) for spread in row.measures.values()),
+            "-" if np.isnan(row.virtual_hours) else f"{row.virtual_hours:.1f}",
+            f"{row.trials}" if row.finished == row.trials else f"{row.finished}/{row.trials}",
+        ]
+        for index, row in enumerate(rows)
+    ]
+    widths = [max(len(line[column]) for line in [headings, *lines]) for column in range(len(headings))]
+    text = [_line(headings, widths), _line(["-" * width for width in widths], widths)]
+    for index, line in enumerate(lines):
+        if line[0] and index:
+            text.append("")
+        text.append(_line(line, widths))
+    return "\n".join(text) + "\n"
+
+
+def csv_table(rows: list[Row]) -> str:
+    """The same as comma-separated values; accuracies as fractions, empty where no trial is finished."""
+    measures = [f"{name}_{value}" for name in rows[0].measures for value in ("median", "min", "max")]
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["scenario", "algorithm", *measures, "virtual_hours_median", "trials_finished", "trials_planned"])
+    for row in rows:
+        spreads = [value for spread in row.measures.values() for value in (spread.median, spread.low, spread.high)]
+        numbers = ["" if np.isnan(value) else value for value in (*spreads, row.virtual_hours)]
+        table.writerow([row.scenario, row.algorithm, *numbers, row.finished, row.trials])
+    return text.getvalue()
+
+
+def _row(runs: xr.Dataset, scenario: str, algorithm: str) -> Row:
+    times = runs["time"].transpose("trial", "evaluation").values
+    # A run that was evaluated less often than others has its own last evaluation.
+    last = np.isfinite(times).sum(axis=1) - 1
+    finished = last >= 0
+
+    def at_the_end(values: xr.DataArray) -> NDArray[np.float64]:
+        trials: NDArray[np.float64] = values.transpose("trial", "evaluation").values[finished, last[finished]]
+        return trials
+
+    return Row(
+        scenario,
+        algorithm,
+        {name: _spread(at_the_end(runs[name])) for name in MEASURES if name in runs},
+        _spread(at_the_end(runs["time"])).median / 3600,
+        int(finished.sum()),
+        finished.size,
+    )
+
+
+def _spread(trials: NDArray[np.float64]) -> Spread:
+    if not trials.size:
+        return Spread(np.nan, np.nan, np.nan)
+    return Spread(float(np.median(trials)), float(trials.min()), float(trials.max()))
+
+
+def _percent(spread: Spread) -> str:
+    if np.isnan(spread.median):
+        return "-"
+    return f"{100 * spread.median:.1f} [{100 * spread.low:.1f}, {100 * spread.high:.1f}]"
+
+
+def _line(cells: list[str], widths: list[int]) -> str:
+    # Names to the left, numbers to the right.
+    names = [cell.ljust(width) for cell, width in zip(cells[:2], widths[:2], strict=True)]
+    numbers = [cell.rjust(width) for cell, width in zip(cells[2:], widths[2:], strict=True)]
+    return "  ".join([*names, *numbers])

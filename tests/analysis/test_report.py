@@ -1,0 +1,31 @@
+from pathlib import Path
+
+import pytest
+
+from fedhpc.analysis.report import write_report
+from fedhpc.store.run_file import write_run
+from tests.analysis.test_table import small_sweep
+from tests.store.records import null_record, run_path
+
+
+def test_a_report_is_a_table_and_a_picture(tmp_path: Path) -> None:
+    small_sweep(tmp_path)
+    text = write_report(tmp_path)
+    assert "37.5 [25.0, 50.0]" in text
+    assert (tmp_path / "report" / "table.txt").read_text() == text
+    assert (tmp_path / "report" / "table.csv").read_text().count("\n") == 5
+    assert sorted(file.name for file in (tmp_path / "report").iterdir()) == ["accuracy.png", "table.csv", "table.txt"]
+    assert write_report(tmp_path) == text
+
+
+def test_a_null_task_has_a_table_only(tmp_path: Path) -> None:
+    run = null_record()
+    write_run(run_path(tmp_path, run), run)
+    write_report(tmp_path)
+    assert sorted(file.name for file in (tmp_path / "report").iterdir()) == ["table.csv", "table.txt"]
+
+
+def test_a_folder_without_results_has_no_report(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no finished results"):
+        write_report(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,95 @@
+"""Law 3: one rank or five, killed and resumed or not: the same bytes in every numeric variable."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fedhpc.experiment import Run
+from fedhpc.federation.checkpoint import load_checkpoint, save_checkpoint
+from fedhpc.federation.engine import Engine
+from tests.federations import Federation, Ranks, reference
+from tests.mpi import mpi, numbers, run_command
+
+ALGORITHMS = ["over", "prox", "fedbuff"]
+
+
+def test_the_same_bytes_with_1_2_3_and_5_ranks(tiny: Callable[..., Path], tmp_path: Path) -> None:
+    file = tiny()
+    cells = [Run(algorithm, "domain", 1) for algorithm in ALGORITHMS]
+    for ranks in (1, 2, 3, 5):
+        finished = mpi(ranks, run_command(file, Run(",".join(ALGORITHMS), "domain", 1), tmp_path / str(ranks)))
+        assert finished.returncode == 0, finished.stderr
+    for cell in cells:
+        found = {ranks: numbers(cell.file(tmp_path / str(ranks), ".h5")) for ranks in (1, 2, 3, 5)}
+        assert {"total_accuracy", "straggler_accuracy", "loss", "time", "staleness"} <= found[1].keys()
+        assert found[2] == found[1]
+        assert found[3] == found[1]
+        assert found[5] == found[1]
+
+
+class Killed(Exception):
+    """Stands for a kill: the engine is left where it is, and only its last checkpoint remains."""
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", *ALGORITHMS])
+def test_resumed_from_any_checkpoint_the_same_bytes(tiny: Callable[..., Path], tmp_path: Path, algorithm: str) -> None:
+    federation = Federation.of(tiny(), algorithm)
+    weights, evaluations, _ = reference(federation)
+    chance = random.Random(algorithm)
+    path = tmp_path / "trial-0.checkpoint"
+
+    def pulse(engine: Engine) -> None:
+        if engine.newest is not None and chance.random() < 0.3:
+            save_checkpoint(path, engine.checkpoint(), "digest")
+            if kills < 4 and engine.applied >= last_resort + 2:
+                raise Killed
+
+    kills, last_resort = 0, 0
+    while True:
+        engine = federation.engine(Ranks(federation.training(), chance), pulse=pulse)
+        checkpoint = load_checkpoint(path, "digest")
+        if checkpoint is not None:
+            engine.restore(checkpoint)
+            last_resort = checkpoint.version
+        try:
+            engine.run()
+            break
+        except Killed:
+            kills += 1
+    assert kills == 4
+    assert engine.checkpoint().server["weights"].tobytes() == weights.tobytes()
+    assert engine.evaluated == evaluations
+    untroubled = federation.engine()
+    untroubled.run()
+    for columns in ("server_updates", "evaluations"):
+        first = getattr(engine.recorder, columns)(*([{}] if columns == "evaluations" else []))
+        second = getattr(untroubled.recorder, columns)(*([{}] if columns == "evaluations" else []))
+        assert {name: column.tobytes() for name, column in first.items()} == {
+            name: column.tobytes() for name, column in second.items()
+        }
+
+
+def test_a_resumed_run_recomputes_nothing_that_its_checkpoint_holds(tiny: Callable[..., Path]) -> None:
+    federation = Federation.of(tiny(), "fedbuff")
+    engine = federation.engine()
+    halfway: list[Engine] = []
+
+    def stop(engine: Engine) -> None:
+        if engine.applied >= 10:
+            halfway.append(engine)
+            raise Killed
+
+    engine = federation.engine(pulse=stop)
+    with pytest.raises(Killed):
+        engine.run()
+    checkpoint = halfway[0].checkpoint()
+    ranks = Ranks(federation.training(), random.Random(0))
+    resumed = federation.engine(ranks)
+    resumed.restore(checkpoint)
+    resumed.run()
+    again = {work.number for work in ranks.given if hasattr(work, "number")}
+    assert again.isdisjoint(checkpoint.deltas)
+    _, _, all_updates = reference(federation)
+    assert len(again) < all_updates - 3 * 9  # ten server updates of three lie before it
