@@ -1,0 +1,87 @@
+"""The ``fedhpc`` command: what it refuses, in words, and what it does not load."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import pytest
+
+from tests.workflow.experiments import command, fedhpc, schedules_only, write
+
+HEAVY = ("torch", "parsl", "mpi4py", "xarray", "matplotlib", "h5py", "numpy", "pydantic")
+
+
+def test_the_command_itself_loads_nothing_heavy() -> None:
+    code = f"import sys, workflow, workflow.cli; print([name for name in {HEAVY} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_what_a_rank_loads_before_training_is_neither_parsl_nor_torch(tmp_path: Path) -> None:
+    experiment = write(tmp_path / "small.yaml", schedules_only())
+    words = command(
+        "run", experiment, "--algorithm", "fedavg", "--scenario", "slow", "--trial", 0, "--output", tmp_path
+    )
+    code = (
+        f"import sys; sys.argv = {['fedhpc', *words[3:]]}\n"
+        "from workflow.cli import main\n"
+        "try: main()\nexcept SystemExit as end: assert not end.code, end\n"
+        "assert 'parsl' not in sys.modules and 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert h5py.is_hdf5(tmp_path / "fedavg/slow/trial-0.h5")
+
+
+def test_unknown_names_are_refused_with_the_nearest(tmp_path: Path) -> None:
+    experiment = write(tmp_path / "small.yaml", schedules_only())
+    asked = ["--algorithm", "fedbuf", "--scenario", "slo", "--trial", 2, "--output", tmp_path]
+    done = fedhpc("run", experiment, *asked)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        f"{experiment}:",
+        "  --algorithm: 'fedbuf' is unknown; did you mean 'fedbuff'?; known: fedavg, fedbuff",
+        "  --scenario: 'slo' is unknown; did you mean 'slow'?; known: slow",
+        "  --trial: 2 is not there; the experiment's trials are 0 to 1",
+    ]
+    assert done.stdout == ""
+
+
+def test_on_many_ranks_one_speaks(tmp_path: Path) -> None:
+    experiment = write(tmp_path / "small.yaml", schedules_only())
+    asked = ["--algorithm", "fedprox", "--scenario", "slow", "--trial", 0, "--output", tmp_path]
+    mpiexec = Path(sys.executable).with_name("mpiexec")
+    done = subprocess.run([mpiexec, "-n", "3", *command("run", experiment, *asked)], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert (done.stdout + done.stderr).count("'fedprox' is unknown") == 1
+
+
+@pytest.mark.parametrize("words", [("sweep",), ("plan",)])
+def test_an_experiments_mistakes_come_at_once(tmp_path: Path, words: tuple[str, ...]) -> None:
+    experiment = write(tmp_path / "wrong.yaml", schedules_only(trails=3, evaluation={"every": -1}))
+    done = fedhpc(*words, experiment)
+    assert done.returncode == 2
+    assert "trails: unknown key; did you mean 'trials'?" in done.stderr
+    assert "evaluation.every" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    done = fedhpc("sweep", tmp_path / "absent.yaml")
+    assert (done.returncode, done.stderr.count("absent.yaml")) == (2, 1)
+    assert "No such file" in done.stderr
+
+
+@pytest.mark.parametrize("what", ["status", "report"])
+def test_a_folder_without_a_sweep_is_told_so(tmp_path: Path, what: str) -> None:
+    done = fedhpc(what, tmp_path)
+    assert done.returncode == 2
+    assert "this is no results folder" in done.stderr
+
+
+def test_a_report_without_results_is_told_so(tmp_path: Path) -> None:
+    write(tmp_path / "experiment.yaml", schedules_only())
+    done = fedhpc("report", tmp_path)
+    assert done.returncode == 2
+    assert "no finished results here" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,117 @@
+"""kill -9 of anything at any moment, then the same command: the same bytes as of an undisturbed sweep (laws 5 and 7)."""
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.experiments import (
+    digits,
+    fedhpc,
+    kill,
+    processes_of,
+    results,
+    same_numbers,
+    schedules_only,
+    started,
+    wait_until,
+    write,
+)
+
+RUN = "-m workflow run"
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("experiment") / "small.yaml", digits(3000))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("site") / "hasty.yaml", {"checkpoint_seconds": 0.3, "retries": 2})
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, experiment: Path) -> Path:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    for algorithm in ("fedavg", "fedbuff"):
+        asked = ["--algorithm", algorithm, "--scenario", "slow", "--trial", 0, "--output", folder]
+        assert fedhpc("run", experiment, *asked).returncode == 0
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "results"
+    for process in processes_of(tmp_path / "results"):
+        kill(process)
+
+
+def _checkpoint(folder: Path) -> bool:
+    return any(folder.glob("*/*/*.checkpoint*"))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_driver_is_killed_and_the_same_command_goes_on(
+    folder: Path, tmp_path: Path, experiment: Path, site: Path, undisturbed: Path, seed: int
+) -> None:
+    moments = random.Random(seed)
+    for attempt in range(2):
+        with started(
+            "sweep", experiment, "--site", site, "--output", folder, log=tmp_path / f"log-{attempt}"
+        ) as driver:
+            # Half of the time at any moment of the start, else once there is something to lose.
+            if moments.random() < 0.5:
+                wait_until(lambda: processes_of(folder, RUN) or driver.poll() is not None)
+            else:
+                wait_until(lambda: _checkpoint(folder) or driver.poll() is not None)
+            time.sleep(moments.uniform(0, 4))
+            driver.kill()
+        # Its pool and its ranks live on when the next sweep starts.
+    done = fedhpc("sweep", experiment, "--site", site, "--output", folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert same_numbers(folder, undisturbed)
+    assert not processes_of(folder)
+    assert not list(folder.glob("**/*.tmp.*"))
+
+
+def test_what_a_dead_driver_leaves_ends_by_itself(tmp_path: Path, folder: Path) -> None:
+    endless = schedules_only(budget={"client_updates": 200_000_000}, evaluation={"every": 10_000_000})
+    with started("sweep", write(tmp_path / "long.yaml", endless), "--output", folder, log=tmp_path / "log") as driver:
+        wait_until(lambda: len(processes_of(folder, RUN)) >= 2)
+        driver.kill()
+    wait_until(lambda: not processes_of(folder), 90)
+    assert not results(folder)
+
+
+@pytest.mark.parametrize("victim", ["rank", "mpiexec", "worker", "pool"])
+def test_a_part_is_killed_and_the_run_is_tried_again(
+    folder: Path, tmp_path: Path, experiment: Path, site: Path, undisturbed: Path, victim: str
+) -> None:
+    with started("sweep", experiment, "--site", site, "--output", folder, log=tmp_path / "log") as driver:
+        wait_until(lambda: _checkpoint(folder))
+        kill(_victim(folder, victim))
+        assert driver.wait(200) == 0, (tmp_path / "log").read_text()
+    assert same_numbers(folder, undisturbed)
+    assert not processes_of(folder)
+
+
+def _victim(folder: Path, kind: str) -> int:
+    ranks = [
+        process
+        for process in processes_of(folder, RUN)
+        if "mpiexec" not in Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")[0].decode()
+    ]
+    match kind:
+        case "rank":
+            return max(ranks)
+        case "mpiexec":
+            return processes_of(folder, "mpiexec", RUN)[0]
+        case "worker":
+            # The worker is the parent of mpiexec.
+            status = Path(f"/proc/{processes_of(folder, 'mpiexec', RUN)[0]}/stat").read_text()
+            return int(status.rpartition(")")[2].split()[1])
+        case _:
+            return processes_of(folder, "process_worker_pool.py", "python")[0]

@@ -1,0 +1,78 @@
+"""``fedhpc plan``: counts that can be worked out by hand."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from fedhpc.data.preparation import population_of
+from fedhpc.experiment import load_experiment
+from tests.workflow.experiments import SYNCHRONOUS, fedhpc, schedules_only, write
+from workflow import plan
+
+QUICKSTART = Path(__file__).parents[2] / "configs" / "experiments" / "quickstart.yaml"
+
+
+def test_the_quickstarts_plan() -> None:
+    done = fedhpc("plan", QUICKSTART)
+    assert done.returncode == 0, done.stderr
+    assert "4 algorithms x 2 scenarios x 3 trials = 24 runs, 2 ranks each" in done.stdout
+    rows = {tuple(line.split()[:2]): line.split() for line in done.stdout.splitlines() if "per_" in line}
+    assert len(rows) == 8
+    # 3,000 client updates in rounds of 10, and in buffers of 5.
+    assert rows["fedavg_over_selection", "per_domain"][2:5:2] == ["3,000", "300"]
+    assert rows["fedbuff", "per_example"][2:5:2] == ["3,000", "600"]
+
+
+def test_a_schedules_cost_by_hand(tmp_path: Path) -> None:
+    """20 rounds of 4 clients with 10 examples in batches of 5: two steps each; every client takes 3 + 10 * 2 + 1 s."""
+    scenario = {
+        "communication": {"distribution": "constant", "value": 3},
+        "per_example": {"distribution": "constant", "value": 2},
+        "overhead": {"distribution": "constant", "value": 1},
+    }
+    content = schedules_only(algorithms={"fedavg": SYNCHRONOUS}, scenarios={"even": scenario})
+    experiment = load_experiment(write(tmp_path / "small.yaml", content))
+    (cost,) = plan.estimate(experiment, population_of(experiment.task, None), None)
+    assert (cost.server_updates, cost.client_updates, cost.local_steps) == (20, 80, 160)
+    assert cost.virtual_seconds == pytest.approx(20 * 24)
+    assert (cost.core_seconds, cost.exact) == (0, True)
+
+
+def test_a_long_schedule_is_played_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "_SECONDS_TO_PLAY", 0.3)
+    content = schedules_only(algorithms={"fedavg": SYNCHRONOUS}, budget={"client_updates": 40_000_000})
+    experiment = load_experiment(write(tmp_path / "long.yaml", content))
+    before = time.monotonic()
+    (cost,) = plan.estimate(experiment, population_of(experiment.task, None), None)
+    assert time.monotonic() - before < 30
+    assert not cost.exact
+    assert cost.client_updates == pytest.approx(40_000_000)
+    assert cost.server_updates == pytest.approx(10_000_000)
+    assert cost.local_steps == pytest.approx(80_000_000)
+
+
+def test_data_that_are_still_to_be_fetched_are_a_warning(tmp_path: Path) -> None:
+    task = {
+        "kind": "classification",
+        "data": {"source": "file", "path": "absent.csv", "features": "*", "label": "y", "held_out": 0.2},
+        "partition": {"kind": "iid", "clients": 5},
+        "model": {"name": "mlp", "hidden": [4]},
+    }
+    experiment = write(tmp_path / "own.yaml", schedules_only(task=task))
+    done = fedhpc("plan", experiment)
+    assert done.returncode == 0
+    assert "= 4 runs" in done.stdout
+    assert "warning" in done.stdout
+    assert "absent.csv" in done.stdout
+    refused = fedhpc("sweep", experiment, "--output", tmp_path / "out")
+    assert refused.returncode == 2
+    assert "absent.csv" in refused.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_algorithm_that_the_clients_cannot_serve_is_refused(tmp_path: Path) -> None:
+    content = schedules_only(algorithms={"wide": {**SYNCHRONOUS, "cohort": 21}})
+    done = fedhpc("plan", write(tmp_path / "small.yaml", content))
+    assert done.returncode == 2
+    assert "algorithms.wide.cohort: 21" in done.stderr

@@ -1,0 +1,210 @@
+"""What a node of the DAG does. Plain functions, to be wrapped in Parsl's python_app by whoever builds a DAG.
+
+They run on workers and import neither torch nor parsl. All work in one results folder, whose ``experiment.yaml`` says
+what is run, and all look first whether their sweep still owns that folder (law 7).
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal
+
+from fedhpc.experiment import Run, load_experiment
+from fedhpc.store.lease import LeaseLost, check_lease, live_owner
+from fedhpc.store.progress import Progress, read_progress, write_progress
+from fedhpc.store.run_file import finished_digest
+from workflow.parent_death import end_with_parent
+from workflow.processes import RUN, SWEEP, end_processes, remove_shared_memory, shared_memory
+from workflow.results_folder import EXPERIMENT, log_file, prepared_data
+from workflow.sites import Site
+
+_TAIL = 20
+_SECONDS_TO_END = 3.0
+_SECONDS_BETWEEN_LOOKS = 2.0
+
+_RANK_ENVIRONMENT = {
+    # One CPU thread a rank (law 3).
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    # Memory that a training step frees and asks for again stays with the process (bytes; glibc takes no more for mmap).
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 25),
+    "PYTHONUNBUFFERED": "1",
+    # MPICH's mpiexec would otherwise ask a surrounding Slurm job to start ranks that belong here.
+    "HYDRA_LAUNCHER": "fork",
+}
+
+
+class RunFailed(Exception):
+    """A run's MPI job ended without a result. ``status`` is its exit status, ``tail`` the end of its log."""
+
+    def __init__(self, run: Run, status: int, log: Path, tail: str) -> None:
+        # The arguments are those of the constructor, so that the exception survives pickling.
+        super().__init__(run, status, log, tail)
+        self.run, self.status, self.log, self.tail = run, status, log, tail
+
+    @property
+    def reason(self) -> str:
+        """How the job ended, in a few words."""
+        if self.status < 0:
+            return f"killed by {signal.Signals(-self.status).name}"
+        return f"exit status {self.status}" if self.status else "ended without a result"
+
+    def __str__(self) -> str:
+        return f"{self.run}: {self.reason}; its log is {self.log} and ends with\n{self.tail}"
+
+
+def prepare_data(folder: Path, lease: str) -> Path | None:
+    """Brings the experiment's data into the form that ranks read; at once if they are there already.
+
+    Raises ExperimentError where the data do not fit the experiment.
+    """
+    check_lease(folder, lease)
+    experiment = load_experiment(folder / EXPERIMENT)
+    return prepared_data(experiment, folder)
+
+
+def train(folder: Path, run: Run, digest: str, site: Site, lease: str, prepared: object = None) -> None:
+    """Trains one run as an MPI job, from its last checkpoint if there is one. ``digest`` is the finished result's;
+    ``prepared`` is there for the DAG's sake: the data's future.
+
+    Raises RunFailed where the job ends without that result.
+    """
+    if finished_digest(run.file(folder, ".h5")) == digest:
+        return
+    check_lease(folder, lease)
+    if live_owner(folder) is None:
+        raise LeaseLost(f"{folder}: the sweep that would start {run} is dead")
+    marks = {SWEEP: str(folder), RUN: str(run)}
+    # An earlier attempt may still run where the worker that started it was lost.
+    end_processes(marks)
+    log = log_file(folder, run)
+    _make_room(log)
+    _tell(folder, run, "running", "", log)
+    command = [*site.launch(), sys.executable, "-m", "workflow", "run", str(folder / EXPERIMENT)]
+    command += ["--algorithm", run.algorithm, "--scenario", run.scenario, "--trial", str(run.trial)]
+    command += ["--output", str(folder), "--lease", lease, "--checkpoint-seconds", str(site.checkpoint_seconds)]
+    status = _job(command, _environment(site, marks), log, marks, lambda: check_lease(folder, lease))
+    if status != 0 or finished_digest(run.file(folder, ".h5")) != digest:
+        check_lease(folder, lease)
+        failure = RunFailed(run, status, log, _tail(log))
+        _tell(folder, run, "failed", f"{failure.reason}\n{failure.tail}", log)
+        raise failure
+
+
+def report(folder: Path, lease: str, inputs: Sequence[Any] = ()) -> str:
+    """Collects what is finished into the folder's report and returns its text. ``inputs`` are the runs' futures."""
+    from fedhpc.analysis.report import write_report
+
+    check_lease(folder, lease)
+    return write_report(folder)
+
+
+def _make_room(log: Path) -> None:
+    """A new attempt's log begins empty; the one before is kept."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    if log.exists():
+        os.replace(log, log.with_name(f"{log.name}.1"))
+
+
+def _environment(site: Site, marks: dict[str, str]) -> dict[str, str]:
+    # Had this worker been started by MPI itself, its ranks would take the worker's place in that job for theirs.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PMI_", "PMIX_"))}
+    path = os.pathsep.join([str(Path(sys.executable).parent), inherited.get("PATH", os.defpath)])
+    return {**inherited, **_RANK_ENVIRONMENT, **site.environment, **marks, "PATH": path}
+
+
+def _job(command: list[str], environment: dict[str, str], log: Path, marks: dict[str, str], look: Any) -> int:
+    """The exit status of an MPI job, which never outlives this call: where ``look`` raises, where this process is
+    asked to end or dies, the job ends too."""
+    segments: set[Path] = set()
+    with _asked_to_end(), log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            process_group=0,
+            preexec_fn=end_with_parent,
+        )
+        try:
+            while True:
+                try:
+                    status = process.wait(_SECONDS_BETWEEN_LOOKS)
+                    break
+                except subprocess.TimeoutExpired:
+                    look()
+                    segments = segments or shared_memory(marks)
+        finally:
+            if process.poll() is None:
+                segments |= shared_memory(marks)
+                process.terminate()
+                _wait(process, _SECONDS_TO_END)
+            if process.poll() != 0:
+                end_processes(marks)
+                process.wait()
+                remove_shared_memory(segments)
+    return status
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while process.poll() is None and time.monotonic() < until:
+        time.sleep(0.05)
+
+
+@contextmanager
+def _asked_to_end() -> Iterator[None]:
+    """Within, SIGTERM raises SystemExit, so that what must be ended first is. Signals are the main thread's affair;
+    Parsl's workers run apps there."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _tail(log: Path) -> str:
+    """The last lines of a log, without the empty ones."""
+    with log.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - 16_384))
+        text = file.read().decode(errors="replace")
+    return "\n".join([line for line in text.splitlines() if line.strip()][-_TAIL:])
+
+
+def _tell(folder: Path, run: Run, state: Literal["running", "failed"], message: str, log: Path) -> None:
+    """Writes the run's progress for the time when its ranks do not, and leaves what they told last."""
+    path = run.file(folder, ".progress.json")
+    last = read_progress(path)
+    write_progress(
+        path,
+        Progress(
+            state=state,
+            fraction=last.fraction if last else 0.0,
+            client_updates=last.client_updates if last else 0,
+            virtual_seconds=last.virtual_seconds if last else 0.0,
+            message=message,
+            log=str(log),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            updated_wall=time.time(),
+        ),
+    )

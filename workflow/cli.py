@@ -1,0 +1,144 @@
+"""The ``fedhpc`` command. What is heavy is imported inside the commands, so that help comes at once."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fedhpc.experiment import Experiment, Run
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Sweeps of federated-learning algorithms under straggling clients.",
+)
+
+ExperimentFile = Annotated[Path, typer.Argument(metavar="EXPERIMENT", help="The experiment's YAML file.")]
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A results folder.")]
+SiteName = Annotated[
+    str | None,
+    typer.Option("--site", help="A site in configs/sites, or a site file. By default FEDHPC_SITE, else local."),
+]
+Output = Annotated[Path | None, typer.Option("--output", help="Results folder. By default results/<experiment>.")]
+
+
+@app.command()
+def plan(experiment: ExperimentFile, site: SiteName = None) -> None:
+    """Check an experiment, and print its runs and their estimated cost."""
+    from fedhpc.experiment import load_experiment
+    from workflow.plan import print_plan
+    from workflow.sites import load_site
+
+    print_plan(load_experiment(experiment), load_site(site), _console())
+
+
+@app.command()
+def sweep(experiment: ExperimentFile, site: SiteName = None, output: Output = None) -> None:
+    """Run every run of an experiment that has no result yet."""
+    from fedhpc.experiment import load_experiment
+    from workflow.results_folder import default_folder
+    from workflow.running import run_sweep
+    from workflow.sites import load_site
+
+    loaded = load_experiment(experiment)
+    raise typer.Exit(run_sweep(loaded, output or default_folder(loaded), load_site(site), _console()))
+
+
+@app.command()
+def run(
+    experiment: ExperimentFile,
+    algorithm: Annotated[str, typer.Option(help="One of the experiment's algorithms.")],
+    scenario: Annotated[str, typer.Option(help="One of its scenarios.")],
+    trial: Annotated[int, typer.Option(help="One of its trials, from 0.")],
+    output: Annotated[Path, typer.Option(help="Results folder.")],
+    lease: Annotated[str | None, typer.Option(help="The token of the sweep that this run belongs to.")] = None,
+    checkpoint_seconds: Annotated[float, typer.Option(min=0.0, help="Seconds between checkpoints.")] = 30.0,
+) -> None:
+    """Run one run of an experiment: alone, or on many ranks behind mpiexec."""
+    from fedhpc.experiment import Run, load_experiment
+    from fedhpc.run import run as live
+
+    loaded = load_experiment(experiment)
+    cell = Run(algorithm, scenario, trial)
+    _refuse_unknown(loaded, cell)
+    computed = live(loaded, cell, output.resolve(), lease=lease, checkpoint_seconds=checkpoint_seconds)
+    if _speaks():
+        typer.echo(f"{cell.file(output, '.h5')} {'is finished' if computed else 'was finished before'}")
+
+
+@app.command()
+def status(folder: Folder) -> None:
+    """Say where the runs of a results folder stand; also while a sweep runs."""
+    from workflow.status import status_lines
+
+    for line in status_lines(folder.resolve()):
+        typer.echo(line)
+
+
+@app.command()
+def report(folder: Folder) -> None:
+    """Print the table of a results folder, and write it there."""
+    from fedhpc.analysis.report import write_report
+    from fedhpc.mistakes import ExperimentError
+    from workflow.results_folder import read_experiment
+
+    read_experiment(folder)
+    try:
+        typer.echo(write_report(folder))
+    except FileNotFoundError as nothing:
+        raise ExperimentError(folder, [str(nothing).removeprefix(f"{folder}: ")]) from None
+
+
+def main() -> None:
+    """The command. What a person can mend is told in a sentence, with exit status 2."""
+    try:
+        app(prog_name="fedhpc")
+    except Exception as error:
+        if not isinstance(error, _told_in_words()):
+            raise
+        if _speaks():
+            print(error, file=sys.stderr)
+        sys.exit(2)
+
+
+def _told_in_words() -> tuple[type[Exception], ...]:
+    from fedhpc.federation.virtual_server import ScheduleError
+    from fedhpc.mistakes import ExperimentError
+    from fedhpc.ranks.world import LauncherError
+    from fedhpc.store.lease import LeaseHeld, LeaseLost
+
+    return ExperimentError, LauncherError, LeaseHeld, LeaseLost, ScheduleError
+
+
+def _refuse_unknown(experiment: "Experiment", run: "Run") -> None:
+    from fedhpc.mistakes import ExperimentError
+    from workflow.results_folder import unknown_name
+
+    mistakes = []
+    if run.algorithm not in experiment.algorithms:
+        mistakes.append(unknown_name("--algorithm", run.algorithm, experiment.algorithms))
+    if run.scenario not in experiment.scenarios:
+        mistakes.append(unknown_name("--scenario", run.scenario, experiment.scenarios))
+    if not 0 <= run.trial < experiment.trials:
+        mistakes.append(f"--trial: {run.trial} is not there; the experiment's trials are 0 to {experiment.trials - 1}")
+    if mistakes:
+        raise ExperimentError(experiment.file, mistakes)
+
+
+def _speaks() -> bool:
+    """Whether this process is the one of its MPI job that speaks to a person: rank 0 by its launcher's count."""
+    ranks = (os.environ.get(name) for name in ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"))
+    return next((rank for rank in ranks if rank is not None), "0") == "0"
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    # A pipe has no width, and tables are not to break there.
+    return Console() if sys.stdout.isatty() else Console(width=140)

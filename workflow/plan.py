@@ -1,0 +1,141 @@
+"""``fedhpc plan``: what an experiment would run and cost, found out without running it."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rich.console import Console
+from rich.table import Table
+
+from fedhpc.data.preparation import population_of
+from fedhpc.experiment import Experiment, Run, RunSettings
+from fedhpc.federation.population import Population
+from fedhpc.federation.schedule import make_schedule
+from fedhpc.federation.virtual_server import ServerUpdate
+from fedhpc.mistakes import ExperimentError
+from fedhpc.task import Classification
+from workflow.dag import refuse_unfit
+from workflow.results_folder import default_folder, prepared_data
+from workflow.sites import Site
+
+_SECONDS_TO_PLAY = 5.0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one run of (algorithm, scenario) comes to; trial 0 stands for all. ``virtual_seconds`` are the federation's,
+    ``core_seconds`` those of local training here. ``exact`` is False where the schedule was played in part only."""
+
+    algorithm: str
+    scenario: str
+    server_updates: float
+    client_updates: float
+    local_steps: float
+    virtual_seconds: float
+    core_seconds: float
+    exact: bool
+
+
+def print_plan(experiment: Experiment, site: Site, console: Console) -> None:
+    """Prints the runs, how they would share the site, and what each would cost.
+
+    Raises ExperimentError where an algorithm cannot work with the data's clients.
+    """
+    runs = sum(1 for _ in experiment.runs())
+    console.print(
+        f"{experiment.name}: {len(experiment.algorithms)} algorithms x {len(experiment.scenarios)} scenarios x "
+        f"{experiment.trials} trials = {runs} runs, {site.ranks_per_run} ranks each, {site.runs_at_a_time} at a time\n"
+        f"results would go to {default_folder(experiment)}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    with TemporaryDirectory(prefix="fedhpc-plan-") as scratch:
+        try:
+            prepared = prepared_data(experiment, Path(scratch))
+        except ExperimentError as missing:
+            console.print(f"warning: without the data there is no estimate.\n{missing}", markup=False, soft_wrap=True)
+            return
+        population = population_of(experiment.task, prepared)
+        refuse_unfit(experiment, population)
+        costs = list(estimate(experiment, population, prepared))
+    console.print(_table(costs, experiment.trials))
+    total = experiment.trials * sum(cost.core_seconds for cost in costs)
+    if isinstance(experiment.task, Classification):
+        cores = site.runs_at_a_time * site.ranks_per_run
+        console.print(
+            f"Local training takes about {_duration(total)} of core time for all {runs} runs as timed here: "
+            f"at best {_duration(total / cores)} on {cores} cores.",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def estimate(experiment: Experiment, population: Population, prepared: Path | None) -> Iterator[Cost]:
+    """One row for each algorithm and scenario."""
+    for algorithm in experiment.algorithms:
+        per_step = _seconds_per_step(experiment, algorithm, prepared)
+        for scenario in experiment.scenarios:
+            settings = experiment.settings_of(Run(algorithm, scenario, 0))
+            last, share = _play(settings, population)
+            totals = last.totals
+            yield Cost(
+                algorithm,
+                scenario,
+                totals.server_updates / share,
+                totals.client_updates / share,
+                totals.local_steps / share,
+                last.time / share,
+                totals.local_steps / share * per_step,
+                share == 1.0,
+            )
+
+
+def _play(settings: RunSettings, population: Population) -> tuple[ServerUpdate, float]:
+    """The last server update of the schedule, or the last within reach, and the share of the budget that is."""
+    until = time.monotonic() + _SECONDS_TO_PLAY
+    last = None
+    for update in make_schedule(settings, population).server_updates():
+        last = update
+        share = settings.budget.fraction(update.totals.client_updates, update.version, update.time)
+        if time.monotonic() > until and 0 < share < 1:
+            return last, share
+    assert last is not None  # version 0 is always there
+    return last, 1.0
+
+
+def _seconds_per_step(experiment: Experiment, algorithm: str, prepared: Path | None) -> float:
+    """Core-seconds of a mini-batch here; none where nothing is trained."""
+    if prepared is None or not isinstance(experiment.task, Classification):
+        return 0.0
+    from fedhpc.clients.timing import seconds_per_step
+    from fedhpc.data.federated import open_prepared
+
+    return seconds_per_step(experiment.task, experiment.algorithms[algorithm].client, open_prepared(prepared))
+
+
+def _table(costs: list[Cost], trials: int) -> Table:
+    table = Table(title=f"a run of each (there are {trials} trials)", title_justify="left", box=None, padding=(0, 1))
+    for column in ("algorithm", "scenario"):
+        table.add_column(column, no_wrap=True)
+    for column in ("client updates", "local steps", "server updates", "virtual hours", "core time"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for cost in costs:
+        about = "" if cost.exact else "about "
+        table.add_row(
+            cost.algorithm,
+            cost.scenario,
+            f"{about}{cost.client_updates:,.0f}",
+            f"{about}{cost.local_steps:,.0f}",
+            f"{about}{cost.server_updates:,.0f}",
+            f"{about}{cost.virtual_seconds / 3600:,.2f}",
+            _duration(cost.core_seconds) if cost.core_seconds else "-",
+        )
+    return table
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,124 @@
+"""What a person sees while a sweep runs: a live display on a terminal, plain lines elsewhere."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from fedhpc.experiment import Run
+from workflow.apps import RunFailed
+from workflow.dag import Sweep
+from workflow.status import RunState, run_state
+
+_SECONDS_BETWEEN_LOOKS = 0.5
+_SECONDS_BETWEEN_LINES = 30.0
+
+
+def watch(sweep: Sweep, console: Console) -> None:
+    """Shows a sweep until its report is there or has failed."""
+    view = _View(sweep)
+    if console.is_terminal:
+        with Live(view.picture(), console=console, refresh_per_second=4, transient=True) as live:
+            while not sweep.report.done():
+                time.sleep(_SECONDS_BETWEEN_LOOKS)
+                for line in view.news():
+                    live.console.print(line, markup=False, highlight=False)
+                live.update(view.picture())
+    else:
+        next_line = time.monotonic() + _SECONDS_BETWEEN_LINES
+        while not sweep.report.done():
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+            for line in view.news():
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
+            if time.monotonic() >= next_line:
+                next_line += _SECONDS_BETWEEN_LINES
+                console.print(view.sentence(), markup=False, highlight=False, soft_wrap=True)
+    for line in view.news():
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+class _View:
+    def __init__(self, sweep: Sweep) -> None:
+        self._sweep = sweep
+        self._started = time.monotonic()
+        self._told: set[Run] = set()
+        self._failed = 0
+        self._first_fraction: dict[Run, float] = {}
+
+    @property
+    def _total(self) -> int:
+        return len(self._sweep.finished) + len(self._sweep.runs)
+
+    @property
+    def _done(self) -> int:
+        return len(self._sweep.finished) + len(self._told) - self._failed
+
+    def news(self) -> Iterator[str]:
+        """A line for every run that has ended since the last call."""
+        for run, future in self._sweep.runs.items():
+            if run in self._told or not future.done():
+                continue
+            self._told.add(run)
+            error = future.exception()
+            if error is None:
+                yield f"[{self._done}/{self._total}] {run} is finished"
+            else:
+                self._failed += 1
+                reason = f"{error.reason}; log: {error.log}" if isinstance(error, RunFailed) else _first_line(error)
+                yield f"[{self._done}/{self._total}] {run} FAILED: {reason}"
+
+    def sentence(self) -> str:
+        running = self._running()
+        parts = [f"{self._done}/{self._total} done"]
+        if running:
+            parts.append("running: " + ", ".join(f"{state.run} {state.percent} %" for state in running))
+        if self._failed:
+            parts.append(f"{self._failed} failed")
+        return "; ".join([*parts, self._time_left(running)])
+
+    def picture(self) -> Group:
+        running = self._running()
+        head = Table.grid(padding=(0, 2))
+        bar = ProgressBar(total=self._total or 1, completed=self._done + sum(map(_fraction, running)), width=40)
+        failed = Text(f"{self._failed} failed", style="red") if self._failed else Text("")
+        head.add_row(bar, f"{self._done}/{self._total} done", failed, self._time_left(running))
+        body = Table.grid(padding=(0, 2))
+        for state in running:
+            body.add_row("  running", str(state.run), f"{state.percent} %")
+        return Group(head, body)
+
+    def _running(self) -> list[RunState]:
+        now = time.time()
+        folder: Path = self._sweep.folder
+        states = [
+            run_state(folder, run, now)
+            for run, future in self._sweep.runs.items()
+            if not future.done() and run.file(folder, ".progress.json").exists()
+        ]
+        return [state for state in states if state.state == "running"]
+
+    def _time_left(self, running: list[RunState]) -> str:
+        """By the pace so far, counted in runs; work that an earlier sweep did is not this one's pace."""
+        for state in running:
+            self._first_fraction.setdefault(state.run, _fraction(state))
+        before = sum(self._first_fraction.values())
+        worked = len(self._told) + sum(map(_fraction, running)) - before
+        left = len(self._sweep.runs) - len(self._told) - sum(map(_fraction, running))
+        elapsed = time.monotonic() - self._started
+        if worked <= 0.05:
+            return "time left: not known yet"
+        seconds = int(left * elapsed / worked)
+        return f"about {seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left"
+
+
+def _fraction(state: RunState) -> float:
+    return state.progress.fraction if state.progress else 0.0
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

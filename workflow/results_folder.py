@@ -1,0 +1,150 @@
+"""A sweep's results folder: where its parts lie, what it holds already, and whether a sweep may use it."""
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedhpc.data.paths import find_data
+from fedhpc.data.preparation import fingerprint, prepare
+from fedhpc.data.settings import DataFile, TextFile
+from fedhpc.experiment import Experiment, Run, dump_experiment, load_experiment
+from fedhpc.mistakes import ExperimentError
+from fedhpc.store.progress import read_progress
+from fedhpc.store.replacing import replacing
+from fedhpc.store.run_file import finished_digest
+from fedhpc.task import Classification
+
+EXPERIMENT = "experiment.yaml"
+
+_SHARED = ("seed", "task", "budget", "evaluation")
+
+
+def default_folder(experiment: Experiment) -> Path:
+    """``results/<experiment>`` in the current folder."""
+    return Path("results") / experiment.name
+
+
+def prepared_data(experiment: Experiment, folder: Path) -> Path | None:
+    """The task's data as ranks read them, prepared if they are not there yet; None for a null task.
+
+    Raises ExperimentError where the data are missing or not as the task says.
+    """
+    if not isinstance(experiment.task, Classification):
+        return None
+    return prepare(experiment.task, experiment.seed, experiment.file.parent, folder / "data")
+
+
+def log_file(folder: Path, run: Run) -> Path:
+    """What a run's ranks print in its latest attempt; the one before ends in ``.log.1``."""
+    return folder / "logs" / run.algorithm / run.scenario / f"trial-{run.trial}.log"
+
+
+def parsl_folder(folder: Path) -> Path:
+    """Parsl's own logs."""
+    return folder / "logs" / "parsl"
+
+
+def write_experiment(experiment: Experiment, folder: Path) -> None:
+    """Writes the resolved experiment as ``FOLDER/experiment.yaml``, whole or not at all. Data files are named by
+    absolute paths, since from here on paths resolve against this folder."""
+    task = experiment.task
+    if isinstance(task, Classification) and isinstance(task.data, DataFile | TextFile):
+        found = find_data(task.data.path, experiment.file.parent).resolve()
+        task = task.model_copy(update={"data": task.data.model_copy(update={"path": found})})
+    text = dump_experiment(experiment.model_copy(update={"task": task}))
+    with replacing(folder / EXPERIMENT) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def read_experiment(folder: Path) -> Experiment:
+    """The experiment whose results the folder holds. Raises ExperimentError where it is no results folder."""
+    if not (folder / EXPERIMENT).exists():
+        raise ExperimentError(folder, [f"this is no results folder: it has no {EXPERIMENT}"])
+    return load_experiment(folder / EXPERIMENT)
+
+
+def digests(experiment: Experiment) -> dict[Run, str]:
+    """Run -> the digest of its result. Raises ExperimentError where the data are missing."""
+    task = experiment.task
+    data = fingerprint(task, experiment.file.parent) if isinstance(task, Classification) else ""
+    return {run: experiment.settings_of(run).digest(data) for run in experiment.runs()}
+
+
+def finished(folder: Path, expected: Mapping[Run, str]) -> list[Run]:
+    """The runs whose results are there."""
+    return [run for run, digest in expected.items() if finished_digest(run.file(folder, ".h5")) == digest]
+
+
+def forget_failures(folder: Path, runs: Iterable[Run]) -> None:
+    """These runs are about to be tried again: that they failed before is no longer their state."""
+    for run in runs:
+        path = run.file(folder, ".progress.json")
+        last = read_progress(path)
+        if last is not None and last.state == "failed":
+            path.unlink(missing_ok=True)
+
+
+def make_writable(folder: Path) -> None:
+    """Makes the folder. Raises ExperimentError where it cannot be made or written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".writable.{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ExperimentError(folder, [f"cannot be written to: {error.strerror}; give another --output"]) from None
+
+
+def refuse_foreign(folder: Path, experiment: Experiment, expected: Mapping[Run, str]) -> None:
+    """Raises ExperimentError where the folder holds results that the experiment would not give: those of another
+    task, seed, budget or evaluation, or of a run of this name with other settings or data. Results of algorithms,
+    scenarios and trials that the experiment lacks may stay."""
+    if not any(folder.glob("*/*/trial-*.h5")):
+        return
+    before = read_experiment(folder) if (folder / EXPERIMENT).exists() else None
+    mistakes = list(_differences(before, experiment)) if before else []
+    for run, digest in expected.items():
+        found = finished_digest(run.file(folder, ".h5"))
+        if not mistakes and found is not None and found != digest:
+            mistakes += _changes(before, experiment, run)
+    if mistakes:
+        mend = "give another --output, another name to what changed, or remove the results that are there"
+        raise ExperimentError(folder, [*mistakes, f"these results are another experiment's: {mend}"])
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
+    """The sentence that tells of a name that is not there, and of the nearest that is."""
+    names = list(known)
+    nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
+    return f"{kind}: '{name}' is unknown{hint}; known: {', '.join(names)}"
+
+
+def _differences(before: Experiment, now: Experiment) -> Iterator[str]:
+    for key in _SHARED:
+        old, new = (_comparable(experiment)[key] for experiment in (before, now))
+        yield from _compared(key, old, new)
+
+
+def _changes(before: Experiment | None, now: Experiment, run: Run) -> list[str]:
+    """Why a result of this run is not the one that the experiment would give."""
+    told: list[str] = []
+    if before is not None:
+        old, new = _comparable(before), _comparable(now)
+        for block, name in (("algorithms", run.algorithm), ("scenarios", run.scenario)):
+            told += _compared(f"{block}.{name}", old[block].get(name), new[block][name])
+    return told or [f"{run}: its result comes from other data or another version of fedhpc"]
+
+
+def _comparable(experiment: Experiment) -> dict[str, Any]:
+    return experiment.model_dump(mode="json", exclude={"task": {"data": {"path"}}})
+
+
+def _compared(key: str, old: Any, new: Any) -> Iterator[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in dict.fromkeys([*old, *new]):
+            yield from _compared(f"{key}.{name}", old.get(name), new.get(name))
+    elif old != new:
+        yield f"{key}: was {old} and is now {new}"

@@ -1,0 +1,141 @@
+"""``fedhpc sweep``: an experiment run on a site from this process, with what a person sees and an exit status."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import parsl
+from rich.console import Console
+
+from fedhpc.experiment import Experiment, Run
+from workflow import apps
+from workflow.dag import Opened, Sweep, open_folder, submit
+from workflow.processes import SWEEP, end_processes
+from workflow.progress_display import watch
+from workflow.results_folder import parsl_folder
+from workflow.sites import Site, parsl_config
+
+_TAIL = 10
+# Parsl has asked its workers to end by then; they end their MPI jobs first.
+_PATIENCE_SECONDS = 5.0
+
+
+class Stopped(BaseException):
+    """A signal asked the sweep to stop; its number is the argument."""
+
+
+def run_sweep(experiment: Experiment, folder: Path, site: Site, console: Console) -> int:
+    """Runs what has no result yet, shows how it goes, and prints the report. Returns 0 where every run is finished,
+    1 where one failed, and 128 and the signal's number where it was stopped.
+
+    Raises ExperimentError and LeaseHeld before anything starts.
+    """
+    site.launch()
+    try:
+        with _stoppable(), open_folder(experiment, folder) as opened:
+            _announce(opened, site, console)
+            if not opened.waiting:
+                _close(opened, {}, apps.report(opened.folder, opened.lease), console)
+                return 0
+            sweep = _run(opened, site, console)
+            failed = {run: error for run, future in sweep.runs.items() if (error := future.exception())}
+            error = sweep.report.exception()
+            _close(opened, failed, f"There is no report: {error}" if error else sweep.report.result(), console)
+            return 1 if failed or error else 0
+    except Stopped as stopped:
+        console.print(
+            "Stopped. Finished runs are kept; the same command goes on with the others from their checkpoints.",
+            soft_wrap=True,
+        )
+        return 128 + int(stopped.args[0])
+
+
+def _run(opened: Opened, site: Site, console: Console) -> Sweep:
+    """The sweep, at its end. Nothing of Parsl's is left when it returns."""
+    with _marked_environment(opened.folder):
+        try:
+            with parsl.load(parsl_config(site, parsl_folder(opened.folder))):
+                under_way = submit(opened, site)
+                watch(under_way, console)
+                return under_way
+        finally:
+            with _deaf():
+                end_processes({SWEEP: str(opened.folder)}, _PATIENCE_SECONDS)
+
+
+def _announce(opened: Opened, site: Site, console: Console) -> None:
+    runs, waiting = len(opened.digests), len(opened.waiting)
+    line = f"{runs} runs, {runs - waiting} of them finished before"
+    if waiting:
+        line += f"; {site.runs_at_a_time} at a time, {site.ranks_per_run} ranks each"
+    console.print(f"{line}. Results: {opened.folder}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _close(opened: Opened, failed: dict[Run, BaseException], report: str, console: Console) -> None:
+    for error in _each_once(failed):
+        console.print(error, markup=False, highlight=False, soft_wrap=True)
+    console.print(report, markup=False, highlight=False, soft_wrap=True)
+    if failed:
+        console.print(
+            f"{len(failed)} of {len(opened.digests)} runs failed; the same command tries them again.", soft_wrap=True
+        )
+    console.print(f"Results: {opened.folder}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _each_once(failed: dict[Run, BaseException]) -> Iterator[str]:
+    """Every failure in words; what many runs share (data that cannot be prepared) is told once."""
+    told = set()
+    for run, error in failed.items():
+        if isinstance(error, apps.RunFailed):
+            tail = "\n".join(f"    {line}" for line in error.tail.splitlines()[-_TAIL:])
+            yield f"\n{run} failed: {error.reason}; the last lines of {error.log}:\n{tail}\n"
+        elif str(error) not in told:
+            told.add(str(error))
+            yield f"\n{run} failed: {error}\n"
+
+
+@contextmanager
+def _marked_environment(folder: Path) -> Iterator[None]:
+    """Whatever is started within carries the folder's mark, and finds Parsl's programs beside this Python."""
+    before = {name: os.environ.get(name) for name in (SWEEP, "PATH")}
+    os.environ[SWEEP] = str(folder)
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Within, Ctrl-C and SIGTERM raise Stopped, once."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)
+        raise Stopped(number)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Within, Ctrl-C and SIGTERM wait: what is done here is short, and must be done."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

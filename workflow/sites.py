@@ -1,0 +1,108 @@
+"""A site: how one machine runs jobs. A YAML file in ``configs/sites``, or a person's own."""
+
+import difflib
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field, ValidationError
+
+from fedhpc.mistakes import ExperimentError, sentences
+from fedhpc.ranks.world import mpiexec
+from fedhpc.settings import Settings
+from fedhpc.yaml_text import read_yaml
+
+if TYPE_CHECKING:
+    from parsl.config import Config
+
+FOLDER = Path(__file__).resolve().parent.parent / "configs" / "sites"
+
+
+class Site(Settings):
+    """One machine, without a queue. ``cores`` of None are all that this process may use; ``launcher`` is the command
+    up to ``-n``, by default the mpiexec that belongs to the Python in use."""
+
+    ranks_per_run: int = Field(2, ge=1)
+    cores: int | None = Field(None, ge=1)
+    retries: int = Field(1, ge=0)
+    checkpoint_seconds: float = Field(30.0, gt=0)
+    launcher: str | None = None
+    environment: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def runs_at_a_time(self) -> int:
+        """As many as the cores hold, and at least one."""
+        cores = self.cores if self.cores is not None else len(os.sched_getaffinity(0))
+        return max(1, cores // self.ranks_per_run)
+
+    def launch(self) -> list[str]:
+        """What stands before a rank's own command; nothing for a single rank.
+
+        Raises ExperimentError where the site's launcher does not exist, LauncherError where it names none and there
+        is no mpiexec.
+        """
+        if self.ranks_per_run == 1:
+            return []
+        words = shlex.split(self.launcher) if self.launcher else [mpiexec()]
+        program = shutil.which(words[0])
+        if program is None:
+            raise ExperimentError(Path("site"), [f"launcher: there is no {words[0]}; name a program that exists"])
+        return [program, *words[1:], "-n", str(self.ranks_per_run)]
+
+
+def load_site(name: str | None = None) -> Site:
+    """The site of that name in ``configs/sites``, or of that file; by default FEDHPC_SITE, else ``local``.
+
+    Raises ExperimentError with every mistake in words.
+    """
+    chosen = name or os.environ.get("FEDHPC_SITE") or "local"
+    path = Path(chosen) if chosen.endswith((".yaml", ".yml")) or "/" in chosen else FOLDER / f"{chosen}.yaml"
+    if path.parent == FOLDER and not path.exists():
+        if chosen == "local":
+            return Site.model_validate({})
+        known = sorted(file.stem for file in FOLDER.glob("*.yaml"))
+        nearest = difflib.get_close_matches(chosen, known, n=1, cutoff=0.5)
+        hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
+        raise ExperimentError(
+            Path("site"), [f"{chosen!r} is unknown{hint}; known: {', '.join(known) or 'local'}, or the path of a file"]
+        )
+    raw = read_yaml(path)
+    try:
+        return Site.model_validate({} if raw is None else raw)
+    except ValidationError as error:
+        raise ExperimentError(path, sentences(error, Site, raw, raw)) from None
+
+
+def parsl_config(site: Site, run_dir: Path) -> "Config":
+    """Parsl on this machine: one worker for each run at a time. The result files say what is done, so that nothing is
+    memoised."""
+    from parsl.config import Config
+    from parsl.executors import HighThroughputExecutor
+    from parsl.jobs.error_handlers import windowed_error_handler
+    from parsl.providers import LocalProvider
+
+    executor = HighThroughputExecutor(
+        label="runs",
+        address="127.0.0.1",
+        max_workers_per_node=site.runs_at_a_time,
+        # A run's cores are counted by the site; Parsl, which would count the machine's, is not to cap them.
+        cores_per_worker=1e-6,
+        # A lost worker is noticed after a period, a lost pool or driver after the threshold (seconds).
+        heartbeat_period=5,
+        heartbeat_threshold=30,
+        # The interchange ends with the driver, and what hangs on it after the threshold.
+        interchange_launch_cmd=[sys.executable, "-m", "workflow.parent_death", "interchange.py"],
+        block_error_handler=windowed_error_handler,
+        provider=LocalProvider(init_blocks=1, min_blocks=1, max_blocks=1),  # type: ignore[no-untyped-call]
+    )
+    return Config(
+        executors=[executor],
+        retries=site.retries,
+        run_dir=str(run_dir),
+        strategy_period=0.5,
+        usage_tracking=0,
+        exit_mode="cleanup",
+    )

@@ -1,0 +1,81 @@
+"""Where the runs of a results folder stand, told from its files alone: while a sweep runs, and after a kill."""
+
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fedhpc.experiment import Run
+from fedhpc.store.lease import live_owner
+from fedhpc.store.progress import Progress, read_progress
+from workflow.processes import is_alive
+from workflow.results_folder import digests, finished, read_experiment
+
+State = Literal["finished", "running", "failed", "waiting"]
+
+_FRESH_SECONDS = 15.0
+_TAIL = 5
+
+
+@dataclass(frozen=True)
+class RunState:
+    """One run's state, and its latest progress where it has no result."""
+
+    run: Run
+    state: State
+    progress: Progress | None = None
+
+    @property
+    def percent(self) -> int:
+        """How far its training has come."""
+        return 100 if self.state == "finished" else int(100 * self.progress.fraction) if self.progress else 0
+
+
+def run_state(folder: Path, run: Run, now: float) -> RunState:
+    """The state of a run that has no result. ``now``: Unix seconds."""
+    progress = read_progress(run.file(folder, ".progress.json"))
+    if progress is None:
+        return RunState(run, "waiting")
+    if progress.state == "failed":
+        return RunState(run, "failed", progress)
+    return RunState(run, "running" if _lives(progress, now) else "waiting", progress)
+
+
+def run_states(folder: Path) -> list[RunState]:
+    """Every run of the folder's experiment. Raises ExperimentError where this is no results folder."""
+    expected = digests(read_experiment(folder))
+    done = set(finished(folder, expected))
+    now = time.time()
+    return [RunState(run, "finished") if run in done else run_state(folder, run, now) for run in expected]
+
+
+def status_lines(folder: Path) -> list[str]:
+    """What ``fedhpc status`` prints."""
+    states = run_states(folder)
+    lines = [summary(states), live_owner(folder) or "no sweep is at work here"]
+    for state in states:
+        if state.state == "running":
+            lines.append(f"  running  {state.run}  {state.percent} %")
+        elif state.state == "failed" and state.progress is not None:
+            lines.append(f"  failed   {state.run}  log: {state.progress.log}")
+            lines += [f"             {line}" for line in state.progress.message.splitlines()[-_TAIL:]]
+        elif state.state == "waiting" and state.percent:
+            lines.append(f"  waiting  {state.run}  interrupted at {state.percent} %")
+    return lines
+
+
+def summary(states: Iterable[RunState]) -> str:
+    """Counts in one line."""
+    counts = Counter(state.state for state in states)
+    parts = [f"{counts[state]} {state}" for state in ("finished", "running", "failed", "waiting")]
+    return f"{sum(counts.values())} runs: {', '.join(parts)}"
+
+
+def _lives(progress: Progress, now: float) -> bool:
+    """Whether the run that wrote this still goes on. On another machine, only fresh news tell."""
+    if progress.host == socket.gethostname():
+        return is_alive(progress.pid)
+    return now - progress.updated_wall < _FRESH_SECONDS
