@@ -125,8 +125,13 @@ class Engine:
         return self._hand_out() or moved
 
     def _between_steps(self) -> None:
+        """Rank 0 is training: it looks up for what has come back, and otherwise goes straight on."""
         self._pulse(self)
-        self._advance()
+        answers = self._others.answers()
+        for answer in answers:
+            self._accept(answer)
+        if answers:
+            self._advance()
 
     def _look_ahead(self) -> None:
         update = next(self._updates, None)
