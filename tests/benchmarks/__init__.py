@@ -1,0 +1,1 @@
+"""Speed, as ratios measured in one call: ``python -m tests.benchmarks``. Nothing here is a test."""

@@ -1,0 +1,242 @@
+"""The one door: what an experiment file may say, and how its mistakes are told."""
+
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fedhpc.experiment import Experiment, Run, dump_experiment, load_experiment
+from fedhpc.mistakes import ExperimentError
+from fedhpc.optimizers import SGD, Adam
+from fedhpc.task import NullTask
+
+QUICKSTART = Path(__file__).parents[1] / "configs/experiments/quickstart.yaml"
+
+
+def mistakes(file: Path) -> list[str]:
+    with pytest.raises(ExperimentError) as caught:
+        load_experiment(file)
+    assert str(caught.value).startswith(f"{file}:\n  ")
+    return caught.value.mistakes
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "experiment.yaml"
+    file.write_text(textwrap.dedent(text))
+    return file
+
+
+def test_the_quickstart_is_24_runs() -> None:
+    experiment = load_experiment(QUICKSTART)
+    runs = list(experiment.runs())
+    assert experiment.name == "quickstart"
+    assert len(runs) == 24
+    assert set(experiment.algorithms) == {"fedavg", "fedavg_over_selection", "fedprox", "fedbuff"}
+    assert set(experiment.scenarios) == {"per_example", "per_domain"}
+    assert [run.trial for run in runs[:9]] == [0] * 8 + [1]
+
+
+def test_every_mistake_at_once(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        """
+        tital: x
+        trials: 0
+        task:
+          kind: classification
+          data: {source: digts}
+          partition: {kind: dirichlet, clients: 60, concentraton: 0.5}
+          model: {name: mlp}
+        client: {batch_size: 0, epochs: 1, optimizer: {name: sgd, rate: -1, momentun: 3}}
+        server_optimizer: {name: sgd, rate: 1.0}
+        algorithms:
+          fedavg: {scheduler: synchronous, cohort: ten}
+          fedbuff: {scheduler: buffered, buffer_size: 200, concurrency: 100}
+          over: {scheduler: synchronous, cohort: 10, over_selection: 9}
+          Bad Name: {scheduler: synchronuos}
+          nameless: {cohort: 3}
+        scenarios:
+          a: {communication: {distribution: lognormal, mu: 1}, per_example: {distribution: normal}, overhead: 3}
+        budget: {}
+        evaluation: {every: 10, unit: rounds}
+        """,
+    )
+    found = mistakes(file)
+    expected = [
+        "tital: unknown key; did you mean 'title'?",
+        "trials: 0 is not allowed",
+        "task.data.source: 'digts' is unknown; did you mean 'digits'?",
+        "task.partition.concentration: missing; it takes a number",
+        "task.partition.concentraton: unknown key; did you mean 'concentration'?",
+        "client.batch_size: 0 is not allowed",
+        "client.optimizer.rate: -1 is not allowed",
+        "client.optimizer.momentun: unknown key; did you mean 'momentum'?",
+        "algorithms.fedavg.cohort: 'ten' is not allowed",
+        "algorithms.fedbuff.buffer_size: 200 exceeds concurrency 100; lower it or raise concurrency",
+        "algorithms.over.over_selection: 9 is below cohort 10; raise it or lower cohort",
+        "algorithms.Bad Name: a name is lower-case letters, digits and underscores",
+        "algorithms.Bad Name.scheduler: 'synchronuos' is unknown; did you mean 'synchronous'?",
+        "algorithms.nameless.scheduler: missing; known: buffered, synchronous",
+        "scenarios.a.communication.sigma: missing; it takes a number",
+        "scenarios.a.per_example.distribution: 'normal' is unknown; did you mean 'lognormal'?",
+        "scenarios.a.overhead: 3 is not allowed; it takes a block of keys: distribution",
+        "budget: give client_updates, server_updates or virtual_seconds",
+        "evaluation.unit: 'rounds' is not allowed; allowed: client_updates, server_updates, virtual_seconds",
+    ]
+    for sentence in expected:
+        assert [one for one in found if one.startswith(sentence)], (sentence, found)
+    assert len(found) == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "the file holds no settings"),
+        ("- a\n- b\n", "the file holds no settings"),
+        ("a: [1, 2\n", "line 2, column 1"),
+        ("trials: 1\ntrials: 2\n", "line 2, column 1: the key 'trials' is given twice"),
+    ],
+)
+def test_text_that_is_no_experiment(tmp_path: Path, text: str, sentence: str) -> None:
+    assert mistakes(written(tmp_path, text))[0].startswith(sentence)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    assert mistakes(tmp_path / "nowhere.yaml") == ["cannot be read: No such file or directory"]
+
+
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            lambda settings: settings["client"].update(steps=3),
+            "client.epochs: give either epochs or steps, one of them and not both",
+        ),
+        (
+            lambda settings: (
+                settings["task"]["partition"].update(kind="by_column") or settings["task"]["data"].pop("client")
+            ),
+            "task.data.client: missing; partition.kind by_column needs the column that names the client",
+        ),
+        (
+            lambda settings: settings["task"].pop("stragglers"),
+            "scenarios.domain.stragglers: the task has no straggler clients; add task.stragglers or remove this block",
+        ),
+        (
+            lambda settings: settings["task"].update(partition={"kind": "iid", "clients": 2}),
+            "task.stragglers.clients: 3 exceeds partition.clients 2; lower it",
+        ),
+        (
+            lambda settings: settings["algorithms"].clear(),
+            "algorithms: dict of 0 is not allowed: dictionary should have at least 1 item",
+        ),
+        (
+            lambda settings: settings["algorithms"]["fedavg"].update(client={"batch_size": "many"}),
+            "algorithms.fedavg.client.batch_size: 'many' is not allowed",
+        ),
+        (lambda settings: settings["budget"].update(client_updates=None), "budget: give client_updates"),
+        (lambda settings: settings.update(evaluation={"every": float("nan")}), "evaluation.every: nan is not allowed"),
+        (lambda settings: settings.update(seed=2**63), f"seed: {2**63} is not allowed"),
+    ],
+)
+def test_mistakes_that_concern_several_keys(tiny: Callable[..., Path], change: Change, sentence: str) -> None:
+    found = mistakes(tiny(change))
+    assert [one for one in found if one.startswith(sentence)], found
+    assert len(found) == 1
+
+
+def test_defaults_and_an_algorithms_own(tiny: Callable[..., Path]) -> None:
+    def change(settings: dict[str, Any]) -> None:
+        settings["client"] = {"batch_size": 5, "epochs": 2, "optimizer": {"name": "sgd", "rate": 0.1, "momentum": 0.5}}
+        settings["algorithms"] = {
+            "plain": {"scheduler": "synchronous", "cohort": 2},
+            "rate": {"scheduler": "synchronous", "cohort": 2, "client": {"optimizer": {"rate": 0.2}}},
+            "other": {
+                "scheduler": "synchronous",
+                "cohort": 2,
+                "client": {"steps": 7, "optimizer": {"name": "adam", "rate": 0.3}},
+                "server_optimizer": {"rate": 3.0},
+            },
+        }
+
+    found = load_experiment(tiny(change)).algorithms
+    assert found["plain"].client.optimizer == SGD(name="sgd", rate=0.1, momentum=0.5)
+    assert found["rate"].client.optimizer == SGD(name="sgd", rate=0.2, momentum=0.5)
+    # Another optimiser takes nothing from the default one, and steps replace epochs.
+    assert found["other"].client.optimizer == Adam(name="adam", rate=0.3)
+    assert (found["other"].client.epochs, found["other"].client.steps, found["other"].client.batch_size) == (None, 7, 5)
+    assert found["other"].server_optimizer == SGD(name="sgd", rate=3.0)
+
+
+def test_a_null_task_may_be_written_bare(tiny: Callable[..., Path]) -> None:
+    def change(settings: dict[str, Any]) -> None:
+        settings["task"] = {"kind": None, "clients": 20, "examples": 10, "stragglers": 5}
+
+    task = load_experiment(tiny(change)).task
+    assert isinstance(task, NullTask)
+    assert task.clients == 20
+
+
+def test_a_dumped_experiment_is_the_same_experiment(tiny: Callable[..., Path], tmp_path: Path) -> None:
+    experiment = load_experiment(tiny())
+    again = written(tmp_path, dump_experiment(experiment))
+    assert load_experiment(again).model_dump() == experiment.model_dump()
+
+
+def digests(file: Path) -> dict[Run, str]:
+    experiment: Experiment = load_experiment(file)
+    return {run: experiment.settings_of(run).digest("content") for run in experiment.runs()}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda settings: settings.update(trials=5),
+        lambda settings: settings.update(title="Another title"),
+        lambda settings: settings["algorithms"].update(new={"scheduler": "synchronous", "cohort": 2}),
+        lambda settings: settings["task"]["data"].update(path="elsewhere/blobs.npz"),
+    ],
+)
+def test_adding_to_an_experiment_leaves_its_runs_as_they_are(tiny: Callable[..., Path], change: Change) -> None:
+    before = digests(tiny())
+    after = digests(tiny(change))
+    assert {run: after[run] for run in before} == before
+
+
+@pytest.mark.parametrize(
+    ("change", "touched"),
+    [
+        (lambda settings: settings.update(seed=1), {"fedavg", "over", "prox", "fedbuff"}),
+        (lambda settings: settings["client"].update(batch_size=4), {"fedavg", "over", "prox", "fedbuff"}),
+        (lambda settings: settings["algorithms"]["over"].update(over_selection=7), {"over"}),
+        (lambda settings: settings["algorithms"]["fedbuff"].update(concurrency=7), {"fedbuff"}),
+    ],
+)
+def test_a_changed_setting_changes_the_runs_that_depend_on_it(
+    tiny: Callable[..., Path], change: Change, touched: set[str]
+) -> None:
+    before, after = digests(tiny()), digests(tiny(change))
+    assert {run.algorithm for run in before if before[run] != after[run]} == touched
+    assert len(set(before.values())) == len(before)
+
+
+def test_other_data_make_other_results(tiny: Callable[..., Path]) -> None:
+    experiment = load_experiment(tiny())
+    settings = experiment.settings_of(Run("fedavg", "alike", 0))
+    assert settings.digest("content") != settings.digest("other content")
+
+
+def test_yaml_merges_and_plain_exponents(tiny: Callable[..., Path], tmp_path: Path) -> None:
+    settings = yaml.safe_load(tiny().read_text())
+    algorithms = settings.pop("algorithms")
+    text = yaml.safe_dump(settings) + "algorithms:\n  fedavg: &base {scheduler: synchronous, cohort: 4}\n"
+    text += "  slow: {<<: *base, cohort: 3, server_optimizer: {name: sgd, rate: 1e-3}}\n"
+    found = load_experiment(written(tmp_path, text)).algorithms
+    assert found["slow"].server_optimizer.rate == 0.001
+    assert (found["slow"].cohort, found["fedavg"].cohort) == (3, algorithms["fedavg"]["cohort"])  # type: ignore[union-attr]
