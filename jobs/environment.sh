@@ -107,8 +107,10 @@ _fedhpc_install() {
         _fedhpc_say "  $((SECONDS - started)) s: $(grep -oE '(Collecting|Downloading|Building) [^ ]+|Installing collected packages' "$log" | tail -n 1)"
     done &
     ticker=$!
-    (cd "$home" && "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --progress-bar off \
-        --constraint "$constraints" --editable ".${extras:+[$extras]}") >>"$log" 2>&1
+    # pip dies with this shell (prctl's PR_SET_PDEATHSIG), so that it never writes where the next one installs.
+    "$venv/bin/python" -c 'import ctypes, runpy; ctypes.CDLL(None).prctl(1, 9); runpy.run_module("pip", run_name="__main__", alter_sys=True)' \
+        install --disable-pip-version-check --no-input --progress-bar off \
+        --constraint "$constraints" --editable "$home${extras:+[$extras]}" >>"$log" 2>&1
     status=$?
     kill "$ticker" 2>/dev/null
     wait "$ticker" 2>/dev/null

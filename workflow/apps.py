@@ -5,6 +5,7 @@ what is run, and all look first whether their sweep still owns that folder (law 
 """
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -22,11 +23,14 @@ from fedhpc.store.lease import LeaseLost, check_lease, live_owner
 from fedhpc.store.progress import Progress, read_progress, write_progress
 from fedhpc.store.run_file import finished_digest
 from workflow.parent_death import end_with_parent
-from workflow.processes import RUN, SWEEP, end_processes, remove_shared_memory, shared_memory
+from workflow.processes import RUN, SWEEP, end_processes
 from workflow.results_folder import EXPERIMENT, log_file, prepared_data
 from workflow.sites import Site
 
 _TAIL = 20
+_ORNAMENT = re.compile(
+    r"=+$|=\s+(CLEANING UP REMAINING|YOU CAN IGNORE)|This typically refers to a problem|Please see the FAQ"
+)
 _SECONDS_TO_END = 3.0
 _SECONDS_BETWEEN_LOOKS = 2.0
 
@@ -126,7 +130,6 @@ def _environment(site: Site, marks: dict[str, str]) -> dict[str, str]:
 def _job(command: list[str], environment: dict[str, str], log: Path, marks: dict[str, str], look: Any) -> int:
     """The exit status of an MPI job, which never outlives this call: where ``look`` raises, where this process is
     asked to end or dies, the job ends too."""
-    segments: set[Path] = set()
     with _asked_to_end(), log.open("wb") as output:
         process = subprocess.Popen(
             command,
@@ -144,16 +147,13 @@ def _job(command: list[str], environment: dict[str, str], log: Path, marks: dict
                     break
                 except subprocess.TimeoutExpired:
                     look()
-                    segments = segments or shared_memory(marks)
         finally:
             if process.poll() is None:
-                segments |= shared_memory(marks)
                 process.terminate()
                 _wait(process, _SECONDS_TO_END)
             if process.poll() != 0:
                 end_processes(marks)
                 process.wait()
-                remove_shared_memory(segments)
     return status
 
 
@@ -182,12 +182,12 @@ def _asked_to_end() -> Iterator[None]:
 
 
 def _tail(log: Path) -> str:
-    """The last lines of a log, without the empty ones."""
+    """The last lines of a log, without those that are empty or that MPICH adds to every death."""
     with log.open("rb") as file:
         file.seek(0, os.SEEK_END)
         file.seek(max(0, file.tell() - 16_384))
         text = file.read().decode(errors="replace")
-    return "\n".join([line for line in text.splitlines() if line.strip()][-_TAIL:])
+    return "\n".join([line for line in text.splitlines() if line.strip() and not _ORNAMENT.match(line)][-_TAIL:])
 
 
 def _tell(folder: Path, run: Run, state: Literal["running", "failed"], message: str, log: Path) -> None:

@@ -23,22 +23,18 @@ def end_processes(marks: Mapping[str, str], patience: float = 0.0) -> int:
     """Ends every process of this user on this machine that was started with all these variables, save this one and
     those that it descends from: those asked to end before have ``patience`` seconds to do so, then comes SIGKILL.
 
-    Returns how many were killed; when it returns they are gone, and so is the shared memory that MPICH would have
-    left behind.
+    Returns how many were killed; when it returns they are gone.
     """
     start = time.monotonic()
-    ended: set[int] = set()
-    segments: set[Path] = set()
+    killed: set[int] = set()
     # Again until none is found: one may have started another meanwhile.
     while (found := list(_marked(marks))) and time.monotonic() < start + patience + _SECONDS_TO_DIE:
-        for process in found:
-            segments |= _shared_memory(process)
-            if time.monotonic() >= start + patience:
+        if time.monotonic() >= start + patience:
+            for process in found:
                 _kill(process, marks)
-                ended.add(process)
+            killed.update(found)
         time.sleep(0.05)
-    remove_shared_memory(segments)
-    return len(ended)
+    return len(killed)
 
 
 def is_alive(process: int) -> bool:
@@ -48,17 +44,6 @@ def is_alive(process: int) -> bool:
     except OSError:
         return False
     return state not in "ZX"
-
-
-def shared_memory(marks: Mapping[str, str]) -> set[Path]:
-    """MPICH's shared-memory files that processes with these variables have mapped."""
-    return {path for process in _marked(marks) for path in _shared_memory(process)}
-
-
-def remove_shared_memory(segments: set[Path]) -> None:
-    """Removes what an MPI job left behind that did not end by itself."""
-    for segment in segments:
-        segment.unlink(missing_ok=True)
 
 
 def _marked(marks: Mapping[str, str]) -> Iterator[int]:
@@ -104,11 +89,3 @@ def _kill(process: int, marks: Mapping[str, str]) -> None:
     if _has(process, marks):
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
-
-
-def _shared_memory(process: int) -> set[Path]:
-    try:
-        lines = Path(f"/proc/{process}/maps").read_text().splitlines()
-    except OSError:
-        return set()
-    return {Path(line.split()[5]) for line in lines if "/dev/shm/mpich_shm_" in line and "(deleted)" not in line}

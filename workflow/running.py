@@ -19,7 +19,6 @@ from workflow.progress_display import watch
 from workflow.results_folder import parsl_folder
 from workflow.sites import Site, parsl_config
 
-_TAIL = 10
 # Parsl has asked its workers to end by then; they end their MPI jobs first.
 _PATIENCE_SECONDS = 5.0
 
@@ -91,7 +90,7 @@ def _each_once(failed: dict[Run, BaseException]) -> Iterator[str]:
     told = set()
     for run, error in failed.items():
         if isinstance(error, apps.RunFailed):
-            tail = "\n".join(f"    {line}" for line in error.tail.splitlines()[-_TAIL:])
+            tail = "\n".join(f"    {line}" for line in error.tail.splitlines())
             yield f"\n{run} failed: {error.reason}; the last lines of {error.log}:\n{tail}\n"
         elif str(error) not in told:
             told.add(str(error))

@@ -63,7 +63,23 @@ def join_world() -> "MPI.Intracomm | None":
             f"{launcher} started {ranks} processes, but the MPI library in use ({library}) sees one; "
             f"start them with {mpiexec()}, or let mpi4py use the launcher's library (MPI4PY_LIBMPI, MPI4PY_MPIABI)"
         )
-    return world if world.size > 1 else None
+    if world.size == 1:
+        return None
+    _unname_shared_memory(world)
+    return world
+
+
+def _unname_shared_memory(world: "MPI.Intracomm") -> None:
+    """MPICH's shared memory stays mapped without its name, and a job that is killed then leaves none behind."""
+    wait_for_all(world)
+    try:
+        mapped = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:
+        return
+    for line in mapped:
+        name = line.split()[-1]
+        if name.startswith("/dev/shm/mpich_shm_"):
+            Path(name).unlink(missing_ok=True)
 
 
 def _launched_by() -> tuple[str | None, int]:

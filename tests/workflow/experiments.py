@@ -41,7 +41,7 @@ def schedules_only(**changes: Any) -> dict[str, Any]:
 
 
 def digits(client_updates: int, **changes: Any) -> dict[str, Any]:
-    """The handwritten digits on 20 clients."""
+    """The handwritten digits on 20 clients, one trial."""
     return schedules_only(
         trials=1,
         task={
@@ -112,6 +112,14 @@ def processes_of(folder: Path, *words: str) -> list[int]:
 
 def kill(process: int) -> None:
     os.kill(process, signal.SIGKILL)
+
+
+def parent(process: int) -> int:
+    """The process that started it, -1 if it has ended."""
+    try:
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return -1
 
 
 def results(folder: Path) -> dict[str, Path]:

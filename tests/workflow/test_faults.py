@@ -1,5 +1,6 @@
-"""kill -9 of anything at any moment, then the same command: the same bytes as of an undisturbed sweep (laws 5 and 7)."""
+"""kill -9 of anything at any moment, then the same command: the same bytes as of an undisturbed sweep (laws 5, 7)."""
 
+import os
 import random
 import time
 from collections.abc import Iterator
@@ -8,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.workflow.experiments import (
+    BUFFERED,
     digits,
     fedhpc,
     kill,
+    parent,
     processes_of,
     results,
     same_numbers,
@@ -25,20 +28,19 @@ RUN = "-m workflow run"
 
 @pytest.fixture(scope="module")
 def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(tmp_path_factory.mktemp("experiment") / "small.yaml", digits(3000))
+    return write(tmp_path_factory.mktemp("experiment") / "small.yaml", digits(2000, algorithms={"fedbuff": BUFFERED}))
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(tmp_path_factory.mktemp("site") / "hasty.yaml", {"checkpoint_seconds": 0.3, "retries": 2})
+    return write(tmp_path_factory.mktemp("site") / "hasty.yaml", {"checkpoint_seconds": 0.3, "retries": 5})
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory, experiment: Path) -> Path:
     folder = tmp_path_factory.mktemp("undisturbed")
-    for algorithm in ("fedavg", "fedbuff"):
-        asked = ["--algorithm", algorithm, "--scenario", "slow", "--trial", 0, "--output", folder]
-        assert fedhpc("run", experiment, *asked).returncode == 0
+    asked = ["--algorithm", "fedbuff", "--scenario", "slow", "--trial", 0, "--output", folder]
+    assert fedhpc("run", experiment, *asked).returncode == 0
     return folder
 
 
@@ -49,11 +51,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         kill(process)
 
 
-def _checkpoint(folder: Path) -> bool:
-    return any(folder.glob("*/*/*.checkpoint*"))
-
-
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_driver_is_killed_and_the_same_command_goes_on(
     folder: Path, tmp_path: Path, experiment: Path, site: Path, undisturbed: Path, seed: int
 ) -> None:
@@ -66,7 +64,7 @@ def test_the_driver_is_killed_and_the_same_command_goes_on(
             if moments.random() < 0.5:
                 wait_until(lambda: processes_of(folder, RUN) or driver.poll() is not None)
             else:
-                wait_until(lambda: _checkpoint(folder) or driver.poll() is not None)
+                wait_until(lambda: _fresh_checkpoint(folder) or driver.poll() is not None)
             time.sleep(moments.uniform(0, 4))
             driver.kill()
         # Its pool and its ranks live on when the next sweep starts.
@@ -86,32 +84,34 @@ def test_what_a_dead_driver_leaves_ends_by_itself(tmp_path: Path, folder: Path) 
     assert not results(folder)
 
 
-@pytest.mark.parametrize("victim", ["rank", "mpiexec", "worker", "pool"])
-def test_a_part_is_killed_and_the_run_is_tried_again(
-    folder: Path, tmp_path: Path, experiment: Path, site: Path, undisturbed: Path, victim: str
+def test_parts_are_killed_and_the_run_is_tried_again(
+    folder: Path, tmp_path: Path, experiment: Path, site: Path, undisturbed: Path
 ) -> None:
+    """One sweep, whose ranks, launcher, worker and pool die in turn, each once the run has come further."""
     with started("sweep", experiment, "--site", site, "--output", folder, log=tmp_path / "log") as driver:
-        wait_until(lambda: _checkpoint(folder))
-        kill(_victim(folder, victim))
+        for victim in ("rank", "mpiexec", "worker", "pool"):
+            wait_until(lambda: _victims(folder, "rank") and _fresh_checkpoint(folder))
+            for checkpoint in folder.glob("*/*/*.checkpoint*"):
+                os.utime(checkpoint, (0, 0))
+            kill(_victims(folder, victim)[0])
         assert driver.wait(200) == 0, (tmp_path / "log").read_text()
     assert same_numbers(folder, undisturbed)
     assert not processes_of(folder)
 
 
-def _victim(folder: Path, kind: str) -> int:
-    ranks = [
-        process
-        for process in processes_of(folder, RUN)
-        if "mpiexec" not in Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")[0].decode()
-    ]
+def _fresh_checkpoint(folder: Path) -> bool:
+    """One that was written since the last was marked as old."""
+    return any(checkpoint.stat().st_mtime > 0 for checkpoint in folder.glob("*/*/*.checkpoint*"))
+
+
+def _victims(folder: Path, kind: str) -> list[int]:
+    launchers = processes_of(folder, "mpiexec", RUN)
     match kind:
         case "rank":
-            return max(ranks)
+            return [process for process in processes_of(folder, RUN) if process not in launchers]
         case "mpiexec":
-            return processes_of(folder, "mpiexec", RUN)[0]
+            return launchers
         case "worker":
-            # The worker is the parent of mpiexec.
-            status = Path(f"/proc/{processes_of(folder, 'mpiexec', RUN)[0]}/stat").read_text()
-            return int(status.rpartition(")")[2].split()[1])
+            return [parent(process) for process in launchers]
         case _:
-            return processes_of(folder, "process_worker_pool.py", "python")[0]
+            return processes_of(folder, "process_worker_pool.py", "python")
