@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ BLOCKS = re.findall(r"^```(bash|python)\n(.*?)^```", (ROOT / "README.md").read_t
 
 
 @pytest.fixture(scope="module")
-def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of the repository, with this environment in the place of the one that a job would make."""
     folder = tmp_path_factory.mktemp("clone")
     listed = subprocess.run(
@@ -34,7 +33,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
     (folder / ".venv").symlink_to(sys.prefix)
-    yield folder
+    return folder
 
 
 def run(kind: str, text: str, folder: Path) -> str:
