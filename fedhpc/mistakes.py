@@ -18,8 +18,12 @@ class ExperimentError(Exception):
     """A file that cannot be run as it stands. ``mistakes`` are sentences, each with the path of its key."""
 
     def __init__(self, path: Path, mistakes: Sequence[str]) -> None:
+        # The arguments are those of the constructor, so that the exception survives pickling on its way between ranks.
+        super().__init__(path, mistakes)
         self.path, self.mistakes = path, list(mistakes)
-        super().__init__("\n".join([f"{path}:", *(f"  {mistake}" for mistake in mistakes)]))
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.path}:", *(f"  {mistake}" for mistake in self.mistakes)])
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The one door: what an experiment file may say, and how its mistakes are told."""
 
+import pickle
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -102,6 +103,13 @@ def test_every_mistake_at_once(tmp_path: Path) -> None:
 )
 def test_text_that_is_no_experiment(tmp_path: Path, text: str, sentence: str) -> None:
     assert mistakes(written(tmp_path, text))[0].startswith(sentence)
+
+
+def test_mistakes_travel_between_processes(tmp_path: Path) -> None:
+    with pytest.raises(ExperimentError) as caught:
+        load_experiment(tmp_path / "nowhere.yaml")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (again.path, again.mistakes, str(again)) == (caught.value.path, caught.value.mistakes, str(caught.value))
 
 
 def test_a_missing_file(tmp_path: Path) -> None:

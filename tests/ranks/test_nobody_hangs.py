@@ -43,6 +43,14 @@ def test_what_is_no_defect_ends_the_run_with_its_sentence_alone() -> None:
     assert "Traceback" not in finished.stderr
 
 
+def test_what_rank_0_refuses_every_rank_refuses(tiny: Callable[..., Path], tmp_path: Path) -> None:
+    file = tiny(lambda settings: settings["algorithms"]["fedavg"].update(cohort=13))
+    finished = mpi(3, run_command(file, Run("fedavg", "domain", 0), tmp_path / "results"))
+    assert finished.returncode != 0
+    sentence = "algorithms.fedavg.cohort: 13 exceeds the population of 12 clients; lower it"
+    assert finished.stderr.count(sentence) == 3
+
+
 def ranks_of(launcher: subprocess.Popen[bytes]) -> list[int]:
     """The processes of the ranks, the launcher's grandchildren, once all have written their number."""
 
