@@ -61,8 +61,10 @@ class RunSettings(Settings):
 
 
 class Experiment(Settings):
-    """An experiment file. ``client`` and ``server_optimizer`` at the top are defaults for every algorithm."""
+    """An experiment file. ``client`` and ``server_optimizer`` at the top are defaults for every algorithm; ``name`` is
+    the file's stem unless it is given."""
 
+    name: str = Field(pattern=r"^[^/]*[^/.][^/]*$")
     title: str = ""
     seed: int = Field(0, ge=0, lt=2**63)
     trials: int = Field(1, ge=1)
@@ -79,11 +81,6 @@ class Experiment(Settings):
     def file(self) -> Path:
         """The file that it was read from; data paths resolve against its folder."""
         return self._file
-
-    @property
-    def name(self) -> str:
-        """The file's stem."""
-        return self._file.stem
 
     @field_validator("scenarios")
     @classmethod
@@ -161,7 +158,7 @@ def load_experiment(path: Path) -> Experiment:
     raw = read_yaml(path)
     if not isinstance(raw, dict):
         raise ExperimentError(path, ["the file holds no settings; see configs/experiments/quickstart.yaml"])
-    filled = _with_defaults(raw)
+    filled = {"name": path.stem, **_with_defaults(raw)}
     try:
         experiment = Experiment.model_validate(filled)
     except ValidationError as error:

@@ -135,7 +135,8 @@ def _train(
 
     assert isinstance(settings.task, Classification)
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
+    # What use_deterministic_algorithms(True) does, without its import of torch's compiler.
+    torch.set_deterministic_debug_mode("error")
     training = LocalTraining(settings.task.model, settings.algorithm.client, data, settings.seed, settings.trial)
     if world is not None and world.rank > 0:
         TrainingRank(world, training).serve()

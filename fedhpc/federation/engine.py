@@ -22,6 +22,10 @@ from fedhpc.federation.virtual_server import Participation, ServerUpdate, Virtua
 
 Vector = NDArray[np.float32]
 
+_Needed = tuple[int, int, int, Train]
+"""A client update by its urgency: the server version that waits for it; of those for one version, which wait for each
+other, the longest first, so that ranks end a round together; then its number."""
+
 _LOOK_AHEAD = 4096
 """Client updates known to be needed and not yet computed, beyond which the schedule is not played further."""
 
@@ -81,9 +85,8 @@ class Engine:
         ] = {}  # number -> (version that it helps to make, version it starts from)
         self._deltas: dict[int, Vector] = {}  # received and not yet aggregated, by number
         self._known = 0  # client updates in _upcoming that are still to be computed
-        self._needed = 0  # client updates found to be needed so far, which is the order of their virtual arrivals
-        self._to_train: list[tuple[int, Train]] = []  # a heap, earliest needed first; the version to start from exists
-        self._for_later: dict[int, list[tuple[int, Train]]] = {}  # by version to start from, which does not exist yet
+        self._to_train: list[_Needed] = []  # a heap, earliest needed first; the version to start from exists
+        self._for_later: dict[int, list[_Needed]] = {}  # by version to start from, which does not exist yet
         self._uses: dict[int, int] = {}  # version -> client updates to compute and shards to evaluate from it
         self._to_evaluate: deque[Evaluate] = deque()
         self._shard_counts: dict[int, dict[int, ShardCounts]] = {}
@@ -125,8 +128,13 @@ class Engine:
         return self._hand_out() or moved
 
     def _between_steps(self) -> None:
+        """Rank 0 is training: it looks up for what has come back, and otherwise goes straight on."""
         self._pulse(self)
-        self._advance()
+        answers = self._others.answers()
+        for answer in answers:
+            self._accept(answer)
+        if answers:
+            self._advance()
 
     def _look_ahead(self) -> None:
         update = next(self._updates, None)
@@ -160,11 +168,11 @@ class Engine:
             participation.participation,
             participation.steps,
         )
-        self._needed += 1
+        needed = (makes, -work.steps, work.number, work)
         if participation.version in self._versions:
-            heappush(self._to_train, (self._needed, work))
+            heappush(self._to_train, needed)
         else:
-            self._for_later.setdefault(participation.version, []).append((self._needed, work))
+            self._for_later.setdefault(participation.version, []).append(needed)
 
     def _apply(self, update: ServerUpdate) -> None:
         """The server update whose client updates have all come."""
@@ -202,7 +210,7 @@ class Engine:
     def _next_work(self) -> Work | None:
         crowded = len(self._to_evaluate) > _EVALUATIONS_WAITING * self._shards
         if self._to_train and not crowded:
-            return heappop(self._to_train)[1]
+            return heappop(self._to_train)[3]
         return self._to_evaluate.popleft() if self._to_evaluate else None
 
     def _accept(self, answer: Answer) -> None:

@@ -23,19 +23,19 @@ def test_work_goes_out_in_the_order_of_its_need(tiny: Callable[..., Path]) -> No
     federation.engine(own=own, pulse=pulse).run()
     # Every update of the versions that exist and whose use is certain lies ready: more than one server update's worth.
     assert max(ready for _, ready in seen) > 3
-    # Of two updates of one version, the one that arrives first is computed first.
-    by_version: dict[int, list[int]] = {}
-    for work in trained(own.done):
-        by_version.setdefault(work.version, []).append(work.number)
-    schedule = federation.engine().schedule
-    arrives = {
-        participation.number: participation.arrives
-        for update in schedule.server_updates()
+    # Of the updates that start from one version, those of earlier server updates are computed first, and of those that
+    # make one server update together, the longest.
+    makes = {
+        participation.number: update.version
+        for update in federation.engine().schedule.server_updates()
         for participation in update.updates
     }
-    for numbers in by_version.values():
-        times = [arrives[number] for number in numbers]
-        assert times == sorted(times)
+    by_version: dict[int, list[tuple[int, int]]] = {}
+    for work in trained(own.done):
+        by_version.setdefault(work.version, []).append((makes[work.number], -work.steps))
+    assert len(by_version) > 5
+    for urgencies in by_version.values():
+        assert urgencies == sorted(urgencies)
 
 
 @pytest.mark.parametrize("algorithm", ["over", "fedbuff"])
