@@ -31,12 +31,21 @@ _fedhpc_find_python() {
 
 # Modules of $2... that the Python $1 cannot import, in one line.
 _fedhpc_missing() {
-    local python="$1" module missing=""
+    local python="$1"
     shift
-    for module in "$@"; do
-        "$python" -c "import $module" >/dev/null 2>&1 || missing+="${missing:+, }$module"
-    done
-    printf '%s' "$missing"
+    "$python" - "$@" 2>/dev/null <<'PYTHON'
+import importlib
+import sys
+
+def lacks(name):
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        return True
+    return False
+
+print(", ".join(filter(lacks, sys.argv[1:])))
+PYTHON
 }
 
 # The constraints without the packages that the Python $1 already has: those are used as they are.
@@ -171,7 +180,6 @@ _fedhpc_environment() {
         ;;
     esac
     fedhpc_python="$python"
-    # Parsl finds its own programs by PATH.
     export PATH="$(dirname "$python"):$PATH"
 }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from fedhpc.experiment import Run
@@ -83,13 +83,13 @@ class _View:
 
     def picture(self) -> Group:
         running = self._running()
-        head = Table.grid(padding=(0, 2))
-        bar = ProgressBar(total=self._total or 1, completed=self._done + sum(map(_fraction, running)), width=40)
+        head = _row()
+        bar = ProgressBar(total=self._total or 1, completed=self._done + sum(map(_fraction, running)), width=30)
         failed = Text(f"{self._failed} failed", style="red") if self._failed else Text("")
         head.add_row(bar, f"{self._done}/{self._total} done", failed, self._time_left(running))
-        body = Table.grid(padding=(0, 2))
+        body = _row()
         for state in running:
-            body.add_row("  running", str(state.run), f"{state.percent} %")
+            body.add_row("  running", str(state.run), f"{state.percent} %", "")
         return Group(head, body)
 
     def _running(self) -> list[RunState]:
@@ -114,6 +114,11 @@ class _View:
             return "time left: not known yet"
         seconds = int(left * elapsed / worked)
         return f"about {seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left"
+
+
+def _row() -> Table:
+    """Cells side by side, cut rather than broken where the terminal is narrow."""
+    return Table.grid(*(Column(no_wrap=True) for _ in range(4)), padding=(0, 2))
 
 
 def _fraction(state: RunState) -> float:

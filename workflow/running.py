@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,18 +98,16 @@ def _each_once(failed: dict[Run, BaseException]) -> Iterator[str]:
 
 @contextmanager
 def _marked_environment(folder: Path) -> Iterator[None]:
-    """Whatever is started within carries the folder's mark, and finds Parsl's programs beside this Python."""
-    before = {name: os.environ.get(name) for name in (SWEEP, "PATH")}
+    """Whatever is started within carries the folder's mark."""
+    before = os.environ.get(SWEEP)
     os.environ[SWEEP] = str(folder)
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        if before is None:
+            del os.environ[SWEEP]
+        else:
+            os.environ[SWEEP] = before
 
 
 @contextmanager

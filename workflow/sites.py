@@ -81,6 +81,7 @@ def parsl_config(site: Site, run_dir: Path) -> "Config":
     memoised."""
     from parsl.config import Config
     from parsl.executors import HighThroughputExecutor
+    from parsl.executors.high_throughput.executor import DEFAULT_LAUNCH_CMD
     from parsl.jobs.error_handlers import windowed_error_handler
     from parsl.providers import LocalProvider
 
@@ -93,8 +94,10 @@ def parsl_config(site: Site, run_dir: Path) -> "Config":
         # A lost worker is noticed after a period, a lost pool or driver after the threshold (seconds).
         heartbeat_period=5,
         heartbeat_threshold=30,
+        # Parsl's programs are run by this Python: the scripts on PATH may belong to one that lacks fedhpc.
+        launch_cmd=DEFAULT_LAUNCH_CMD.replace("process_worker_pool.py", shlex.join(_module("process_worker_pool")), 1),
         # The interchange ends with the driver, and what hangs on it after the threshold.
-        interchange_launch_cmd=[sys.executable, "-m", "workflow.parent_death", "interchange.py"],
+        interchange_launch_cmd=[sys.executable, "-m", "workflow.parent_death", *_module("interchange")],
         block_error_handler=windowed_error_handler,
         provider=LocalProvider(init_blocks=1, min_blocks=1, max_blocks=1),  # type: ignore[no-untyped-call]
     )
@@ -106,3 +109,7 @@ def parsl_config(site: Site, run_dir: Path) -> "Config":
         usage_tracking=0,
         exit_mode="cleanup",
     )
+
+
+def _module(name: str) -> list[str]:
+    return [sys.executable, "-m", f"parsl.executors.high_throughput.{name}"]

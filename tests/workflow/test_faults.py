@@ -114,4 +114,4 @@ def _victims(folder: Path, kind: str) -> list[int]:
         case "worker":
             return [parent(process) for process in launchers]
         case _:
-            return processes_of(folder, "process_worker_pool.py", "python")
+            return processes_of(folder, "-m parsl.executors.high_throughput.process_worker_pool")

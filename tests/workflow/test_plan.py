@@ -19,9 +19,11 @@ def test_the_quickstarts_plan() -> None:
     assert "4 algorithms x 2 scenarios x 3 trials = 24 runs, 2 ranks each" in done.stdout
     rows = {tuple(line.split()[:2]): line.split() for line in done.stdout.splitlines() if "per_" in line}
     assert len(rows) == 8
-    # 3,000 client updates in rounds of 10, and in buffers of 5.
-    assert rows["fedavg_over_selection", "per_domain"][2:5:2] == ["3,000", "300"]
-    assert rows["fedbuff", "per_example"][2:5:2] == ["3,000", "600"]
+    # Rounds of 10, and buffers of 5.
+    updates = load_experiment(QUICKSTART).budget.client_updates
+    assert updates is not None
+    assert rows["fedavg_over_selection", "per_domain"][2:5:2] == [f"{updates:,}", f"{updates // 10:,}"]
+    assert rows["fedbuff", "per_example"][2:5:2] == [f"{updates:,}", f"{updates // 5:,}"]
 
 
 def test_a_schedules_cost_by_hand(tmp_path: Path) -> None:

@@ -1,0 +1,69 @@
+"""What a person sees of a sweep, on a terminal and elsewhere."""
+
+import io
+import os
+import re
+import socket
+import threading
+import time
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from fedhpc.experiment import Run
+from fedhpc.store.progress import Progress, write_progress
+from workflow import progress_display
+from workflow.apps import RunFailed
+from workflow.dag import Sweep
+
+GOOD, BAD = Run("fedavg", "slow", 0), Run("fedbuff", "slow", 0)
+
+
+def _shown(folder: Path, terminal: bool) -> str:
+    """What is printed of a sweep of three runs: one was finished before, one finishes, one fails."""
+    good: Future[Any] = Future()
+    bad: Future[Any] = Future()
+    report: Future[Any] = Future()
+    sweep = Sweep(folder, [Run("fedprox", "slow", 0)], {GOOD: good, BAD: bad}, report)
+    write_progress(
+        GOOD.file(folder, ".progress.json"),
+        Progress("running", 0.43, 1, 1.0, "", None, socket.gethostname(), os.getpid(), time.time()),
+    )
+
+    def live() -> None:
+        time.sleep(0.8)
+        bad.set_exception(RunFailed(BAD, 1, Path("/logs/trial-0.log"), "ValueError: no"))
+        time.sleep(0.8)
+        good.set_result(None)
+        report.set_result("")
+
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=100)
+    thread = threading.Thread(target=live)
+    thread.start()
+    progress_display.watch(sweep, console)
+    thread.join()
+    assert isinstance(console.file, io.StringIO)
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
+
+
+def test_plain_lines_tell_every_end_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_display, "_SECONDS_BETWEEN_LINES", 0.2)
+    lines = _shown(tmp_path, terminal=False).splitlines()
+    ends = [line for line in lines if line.startswith("[")]
+    assert ends == [
+        "[1/3] fedbuff/slow/trial-0 FAILED: exit status 1; log: /logs/trial-0.log",
+        "[2/3] fedavg/slow/trial-0 is finished",
+    ]
+    assert "1/3 done; running: fedavg/slow/trial-0 43 %; time left: not known yet" in lines
+    assert any(line.startswith("1/3 done; running: fedavg/slow/trial-0 43 %; 1 failed; about") for line in lines)
+
+
+def test_a_terminal_shows_the_runs_at_work(tmp_path: Path) -> None:
+    shown = _shown(tmp_path, terminal=True)
+    assert re.search(r"1/3 done +time left: not known yet", shown)
+    assert re.search(r"1/3 done +1 failed +about \d:\d\d:\d\d left", shown)
+    assert re.search(r"running +fedavg/slow/trial-0 +43 %", shown)
+    assert "[2/3] fedavg/slow/trial-0 is finished" in shown
