@@ -129,9 +129,10 @@ def _stoppable() -> Iterator[None]:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Within, Ctrl-C and SIGTERM wait: what is done here is short, and must be done."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    """Within, Ctrl-C and SIGTERM do nothing: what is done here is short, and must be done."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
