@@ -23,7 +23,6 @@ class FlatOptimizer:
         """As new: no momentum, no moments."""
         self.state: dict[str, torch.Tensor] = {}
 
-    @torch.no_grad()
     def step(self) -> None:
         """One step; without momentum and weight decay, the weights less rate times gradient."""
         settings = self._settings

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parsl import python_app
+from parsl.dataflow.errors import PropagatedException
 from parsl.dataflow.futures import AppFuture
 
 from fedhpc.data.preparation import population_of
@@ -112,6 +113,14 @@ def submit(opened: Opened, site: Site) -> Sweep:
         runs = {run: train(folder, run, opened.digests[run], site, lease, data) for run in opened.waiting}
     closing = report(folder, lease, inputs=[_ended(future) for future in runs.values()])
     return Sweep(folder, opened.finished, runs, closing)
+
+
+def failure(future: AppFuture) -> BaseException | None:
+    """Why an app that has ended failed, or None: its own error, or that of the data which it waited for in vain."""
+    error = future.exception()
+    while isinstance(error, PropagatedException) and error.dependent_exceptions_tids:
+        error = error.dependent_exceptions_tids[0][0]
+    return error
 
 
 def refuse_unfit(experiment: Experiment, population: Population) -> None:

@@ -9,12 +9,12 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 from rich.table import Table
 
+from fedhpc.data.paths import DataMissing
 from fedhpc.data.preparation import population_of
 from fedhpc.experiment import Experiment, Run, RunSettings
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedule import make_schedule
 from fedhpc.federation.virtual_server import ServerUpdate
-from fedhpc.mistakes import ExperimentError
 from fedhpc.task import Classification
 from workflow.dag import refuse_unfit
 from workflow.results_folder import default_folder, prepared_data
@@ -41,7 +41,8 @@ class Cost:
 def print_plan(experiment: Experiment, site: Site, console: Console) -> None:
     """Prints the runs, how they would share the site, and what each would cost.
 
-    Raises ExperimentError where an algorithm cannot work with the data's clients.
+    Warns where a data file is still to be fetched. Raises ExperimentError where the data are not as the task says, or
+    an algorithm cannot work with their clients.
     """
     runs = sum(1 for _ in experiment.runs())
     console.print(
@@ -54,7 +55,7 @@ def print_plan(experiment: Experiment, site: Site, console: Console) -> None:
     with TemporaryDirectory(prefix="fedhpc-plan-") as scratch:
         try:
             prepared = prepared_data(experiment, Path(scratch))
-        except ExperimentError as missing:
+        except DataMissing as missing:
             console.print(f"warning: without the data there is no estimate.\n{missing}", markup=False, soft_wrap=True)
             return
         population = population_of(experiment.task, prepared)

@@ -37,15 +37,6 @@ def end_processes(marks: Mapping[str, str], patience: float = 0.0) -> int:
     return len(killed)
 
 
-def is_alive(process: int) -> bool:
-    """Whether a process of this machine is there and no zombie."""
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
-
-
 def _marked(marks: Mapping[str, str]) -> Iterator[int]:
     lineage = _lineage()
     for entry in Path("/proc").glob("[0-9]*"):

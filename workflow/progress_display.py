@@ -12,7 +12,7 @@ from rich.text import Text
 
 from fedhpc.experiment import Run
 from workflow.apps import RunFailed
-from workflow.dag import Sweep
+from workflow.dag import Sweep, failure
 from workflow.status import RunState, run_state
 
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -64,7 +64,7 @@ class _View:
             if run in self._told or not future.done():
                 continue
             self._told.add(run)
-            error = future.exception()
+            error = failure(future)
             if error is None:
                 yield f"[{self._done}/{self._total}] {run} is finished"
             else:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from fedhpc.experiment import Experiment, Run
 from workflow import apps
-from workflow.dag import Opened, Sweep, open_folder, submit
+from workflow.dag import Opened, Sweep, failure, open_folder, submit
 from workflow.processes import SWEEP, end_processes
 from workflow.progress_display import watch
 from workflow.results_folder import parsl_folder
@@ -40,8 +40,8 @@ def run_sweep(experiment: Experiment, folder: Path, site: Site, console: Console
                 _close(opened, {}, apps.report(opened.folder, opened.lease), console)
                 return 0
             sweep = _run(opened, site, console)
-            failed = {run: error for run, future in sweep.runs.items() if (error := future.exception())}
-            error = sweep.report.exception()
+            failed = {run: error for run, future in sweep.runs.items() if (error := failure(future))}
+            error = failure(sweep.report)
             _close(opened, failed, f"There is no report: {error}" if error else sweep.report.result(), console)
             return 1 if failed or error else 0
     except Stopped as stopped:

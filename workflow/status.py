@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from fedhpc.experiment import Run
+from fedhpc.processes import is_alive
 from fedhpc.store.lease import live_owner
 from fedhpc.store.progress import Progress, read_progress
-from workflow.processes import is_alive
 from workflow.results_folder import digests, finished, read_experiment
 
 State = Literal["finished", "running", "failed", "waiting"]

@@ -16,6 +16,7 @@ from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.work import ShardCounts
 from fedhpc.data.federated import FederatedData
 from fedhpc.models.architectures import build_model
+from fedhpc.models.dense import DenseGradient
 from fedhpc.models.settings import Model
 from fedhpc.streams import ParticipationStream, Purpose, sequential
 from fedhpc.torch_optimizers import FlatOptimizer
@@ -40,6 +41,7 @@ class LocalTraining:
         self._is_straggler_class[torch.from_numpy(data.straggler_classes)] = True
         self._model = _initial_model(model, data, seed, trial)
         self._weights, self._gradient = _flatten(self._model)
+        self._find_gradient = DenseGradient(list(self._model.parameters()), data.classes)
         self._start = torch.empty_like(self._weights)
         self._optimizer = FlatOptimizer(client.optimizer, self._weights, self._gradient)
 
@@ -53,6 +55,7 @@ class LocalTraining:
         """Pieces in which the held-out examples are evaluated."""
         return max(1, -(-len(self._data.test_labels) // EVALUATION_SHARD))
 
+    @torch.no_grad()
     def client_update(
         self, weights: Vector, client: int, participation: int, steps: int, between_steps: Callable[[], None]
     ) -> Vector:
@@ -92,8 +95,7 @@ class LocalTraining:
         return ShardCounts(int(correct.sum()), int(of_stragglers.sum()), float(loss))
 
     def _step(self, features: torch.Tensor, labels: torch.Tensor) -> None:
-        self._gradient.zero_()
-        cross_entropy(self._model(features), labels).backward()  # type: ignore[no-untyped-call]
+        self._find_gradient(features, labels)
         if self._settings.proximal:
             # The gradient of mu/2 |w - w_start|^2 (Li et al. 2020, equation 2).
             self._gradient.add_(self._weights - self._start, alpha=self._settings.proximal)

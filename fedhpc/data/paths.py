@@ -9,10 +9,14 @@ VARIABLE = "FEDHPC_DATA"
 """The environment variable that names the folder of data sets."""
 
 
+class DataMissing(ExperimentError):
+    """A data file that is not there, and may still be fetched."""
+
+
 def find_data(path: Path, base: Path) -> Path:
     """The file at ``path``: relative to ``base`` (the experiment file's folder), then to FEDHPC_DATA's folder.
 
-    Raises ExperimentError where it is in neither.
+    Raises DataMissing where it is in neither.
     """
     path = path.expanduser()
     folders = [base, *([Path(os.environ[VARIABLE])] if os.environ.get(VARIABLE) else [])]
@@ -20,7 +24,7 @@ def find_data(path: Path, base: Path) -> Path:
         if (folder / path).is_file():
             return folder / path
     if path.is_absolute():
-        raise ExperimentError(base, [f"task.data.path: there is no file {path}"])
+        raise DataMissing(base, [f"task.data.path: there is no file {path}"])
     looked = [f"in {folders[0].absolute()}"]
     looked.append(f"in {VARIABLE}={folders[1]}" if len(folders) > 1 else f"nowhere else, since {VARIABLE} is not set")
-    raise ExperimentError(base, [f"task.data.path: there is no file '{path}'; looked {' and '.join(looked)}"])
+    raise DataMissing(base, [f"task.data.path: there is no file '{path}'; looked {' and '.join(looked)}"])

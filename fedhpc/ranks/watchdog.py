@@ -10,10 +10,11 @@ import signal
 import socket
 import sys
 import threading
-from pathlib import Path
 from typing import Self
 
 from mpi4py import MPI
+
+from fedhpc.processes import is_alive
 
 _SECONDS = 1.0
 
@@ -51,18 +52,9 @@ class Watchdog:
         if os.getppid() != self._parent:
             return "the launcher"
         for rank, pid in self._peers.items():
-            if not alive(pid):
+            if not is_alive(pid):
                 return f"rank {rank} (process {pid})"
         return None
-
-
-def alive(pid: int) -> bool:
-    """Whether the process is there and no zombie."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] not in "ZX"
 
 
 def _place() -> tuple[str, str]:

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from fedhpc.models.architectures import build_model
+from fedhpc.models.dense import DenseGradient
 from fedhpc.models.settings import MLP, Logistic
 
 LOGISTIC = Logistic(name="logistic")
@@ -43,3 +44,18 @@ def test_mlp_has_relu_between_its_layers_and_none_at_its_end():
 def test_settings_and_data_import_no_torch():
     code = "import sys, fedhpc.models.settings, fedhpc.data.preparation; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("settings", [LOGISTIC, MLP(name="mlp", hidden=[7]), MLP(name="mlp", hidden=[9, 4])])
+@pytest.mark.parametrize("batch", [1, 3, 20])
+def test_the_closed_form_gradient_is_autograds(settings, batch):
+    torch.manual_seed(batch)
+    ours, theirs = build_model(settings, (3, 2), 5), build_model(settings, (3, 2), 5)
+    theirs.load_state_dict(ours.state_dict())
+    features, labels = torch.randn(batch, 3, 2), torch.randint(5, (batch,))
+    for parameter in ours.parameters():
+        parameter.grad = torch.full_like(parameter, 9.0)
+    DenseGradient(list(ours.parameters()), 5)(features, labels)
+    torch.nn.functional.cross_entropy(theirs(features), labels).backward()
+    for our, their in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(our.grad, their.grad, rtol=1e-5, atol=1e-7)

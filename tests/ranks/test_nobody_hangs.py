@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fedhpc.experiment import Run
-from fedhpc.ranks.watchdog import alive
+from fedhpc.processes import is_alive
 from fedhpc.ranks.world import LauncherError, join_world, mpiexec
 from tests.mpi import ONE_THREAD, mpi, numbers, run_command
 
@@ -98,7 +98,7 @@ def test_a_killed_process_ends_the_run(tiny: Callable[..., Path], tmp_path: Path
     proxy = int(Path(f"/proc/{ranks[0]}/stat").read_text().rpartition(")")[2].split()[1])
     target = {"rank 0": ranks[0], "rank 1": ranks[1], "launcher": launcher.pid, "proxy": proxy}[victim]
     os.kill(target, signal.SIGKILL)
-    assert wait_until(lambda: not any(map(alive, ranks)), 10)
+    assert wait_until(lambda: not any(map(is_alive, ranks)), 10)
     if victim == "proxy":
         # MPICH's launcher may wait for ever for a proxy that is gone; nobody computes any more, and a person's Ctrl-C
         # or the workflow ends it.

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.workflow.experiments import wait_until
-from workflow.processes import end_processes, is_alive
+from fedhpc.processes import is_alive
+from workflow.processes import end_processes
 
 
 @contextmanager
