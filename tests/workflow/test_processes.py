@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.workflow.experiments import wait_until
 from fedhpc.processes import is_alive
+from tests.workflow.experiments import wait_until
 from workflow.processes import end_processes
 
 

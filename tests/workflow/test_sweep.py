@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import parsl
 import pytest
+from parsl.config import Config
+from parsl.executors.threads import ThreadPoolExecutor
 
 from fedhpc.store import open_experiment
 from tests.workflow.experiments import (
@@ -23,6 +26,7 @@ from tests.workflow.experiments import (
     wait_until,
     write,
 )
+from workflow.dag import failure
 
 ENDLESS = {"client_updates": 200_000_000}
 
@@ -198,3 +202,19 @@ def test_a_sweep_within_a_persons_own_parsl_program(tmp_path: Path) -> None:
         "1 ['hopeless/slow/trial-0']",
     ]
     assert not (tmp_path / "results" / "lease.json").exists()
+
+
+def test_a_failure_is_told_by_its_cause() -> None:
+    @parsl.python_app
+    def data() -> None:
+        raise OSError("the disk is full")
+
+    @parsl.python_app
+    def run(data: object) -> None:
+        raise AssertionError("never begins")
+
+    with parsl.load(Config(executors=[ThreadPoolExecutor(max_threads=1)], usage_tracking=0)):
+        future = run(data())
+        future.exception()
+    assert isinstance(failure(future), OSError)
+    assert str(failure(future)) == "the disk is full"
