@@ -27,7 +27,7 @@ _Needed = tuple[int, int, int, Train]
 other, the longest first, so that ranks end a round together; then its number."""
 
 _LOOK_AHEAD = 4096
-"""Client updates known to be needed and not yet computed, beyond which the schedule is not played further."""
+"""Server updates, and client updates known to be needed, beyond which the schedule is not played further for now."""
 
 _EVALUATIONS_WAITING = 4
 """Versions that may wait for their evaluation before it takes precedence over training; each keeps its weights."""
@@ -80,9 +80,7 @@ class Engine:
         self._versions: dict[int, Vector] = {}
         self._upcoming: deque[ServerUpdate] = deque()
         self._missing: dict[int, int] = {}  # version to be made -> its client updates not yet received
-        self._computing: dict[
-            int, tuple[int, int]
-        ] = {}  # number -> (version that it helps to make, version it starts from)
+        self._computing: dict[int, tuple[int, int]] = {}  # number -> (version to be made, version to start from)
         self._deltas: dict[int, Vector] = {}  # received and not yet aggregated, by number
         self._known = 0  # client updates in _upcoming that are still to be computed
         self._to_train: list[_Needed] = []  # a heap, earliest needed first; the version to start from exists
@@ -119,7 +117,7 @@ class Engine:
         for answer in self._others.answers():
             self._accept(answer)
             moved = True
-        while not self._played_out and self._known < _LOOK_AHEAD:
+        while not self._played_out and max(self._known, len(self._upcoming)) < _LOOK_AHEAD:
             self._look_ahead()
             moved = True
         while self._upcoming and not self._missing[self._upcoming[0].version]:
@@ -143,18 +141,21 @@ class Engine:
             last = self.recorder.finish()
             if last is not None:
                 self._want(last)
-            self._release_all()
+            for version in list(self._versions):
+                self._release(version)
             return
         if self.recorder.observe(update):
             self._want(update.version)
         if update.version <= self.applied:  # played again after a checkpoint
             self.newest = update
-            return
-        self._upcoming.append(update)
-        self._missing[update.version] = 0
-        for participation in update.updates:
-            if participation.steps and participation.number not in self._deltas:
-                self._need(participation, update.version)
+        else:
+            self._upcoming.append(update)
+            self._missing[update.version] = 0
+            for participation in update.updates:
+                if participation.steps and participation.number not in self._deltas:
+                    self._need(participation, update.version)
+        for version in update.settled:
+            self._release(version)
 
     def _need(self, participation: Participation, makes: int) -> None:
         self._missing[makes] += 1
@@ -192,7 +193,8 @@ class Engine:
             heappush(self._to_train, needed)
         if update.version in self._wanted:
             self._queue_evaluation(update.version)
-        self._release_all()
+        self._release(update.version - 1)
+        self._release(update.version)
 
     def _hand_out(self) -> bool:
         """Work for the training ranks. The last piece is left to rank 0 unless a rank would otherwise idle."""
@@ -261,10 +263,6 @@ class Engine:
         self._uses.pop(version, None)
         del self._versions[version]
         self._others.forget(version)
-
-    def _release_all(self) -> None:
-        for version in list(self._versions):
-            self._release(version)
 
     # Checkpoints.
 

@@ -77,7 +77,8 @@ class Totals:
 class ServerUpdate:
     """Version ``version`` comes to be at virtual second ``time`` from ``updates`` (in arrival order) by ``weights``.
 
-    Version 0 is the initial model, made of no updates. ``totals`` are those after this update.
+    Version 0 is the initial model, made of no updates. ``totals`` are those after this update. ``settled`` are versions
+    from which, since the server update before, the last open client update was aggregated or stopped.
     """
 
     version: int
@@ -85,6 +86,7 @@ class ServerUpdate:
     updates: list[Participation]
     weights: list[float]
     totals: Totals
+    settled: list[int]
 
 
 class Scheduler(Protocol):
@@ -121,6 +123,7 @@ class VirtualServer:
 
     _events: list[tuple[float, int, int, Participation | int]] = field(default_factory=list)
     _emitted: list[ServerUpdate] = field(default_factory=list)
+    _settled: list[int] = field(default_factory=list)
     _starts: int = 0
     _timers: int = 0
 
@@ -190,13 +193,16 @@ class VirtualServer:
             totals.unique_clients += times == 0
             self.aggregated[update.client] = times + 1
             self._close(update)
-        self._emitted.append(ServerUpdate(self.version, self.now, list(updates), list(weights), totals.copy()))
+        self._emitted.append(
+            ServerUpdate(self.version, self.now, list(updates), list(weights), totals.copy(), self._settled)
+        )
+        self._settled = []
 
     # What drives it.
 
     def server_updates(self) -> Iterator[ServerUpdate]:
         """Every server update in order, version 0 first, until the budget is spent."""
-        yield ServerUpdate(0, 0.0, [], [], self.totals.copy())
+        yield ServerUpdate(0, 0.0, [], [], self.totals.copy(), [])
         self.scheduler.begin(self)
         fruitless = 0
         while True:
@@ -242,3 +248,4 @@ class VirtualServer:
             self.open_updates[update.version] = left
         else:
             del self.open_updates[update.version]
+            self._settled.append(update.version)

@@ -8,7 +8,7 @@ from fedhpc.federation.virtual_server import Participation, ServerUpdate, Totals
 def update(version: int, client_updates: int, time: float, stale: tuple[int, ...] = (0,)) -> ServerUpdate:
     updates = [Participation(0, 0, 0, version - 1 - staleness, 1, 1, 0.0, time) for staleness in stale]
     totals = Totals(server_updates=version, client_updates=client_updates)
-    return ServerUpdate(version, time, updates if version else [], [], totals)
+    return ServerUpdate(version, time, updates if version else [], [], totals, [])
 
 
 def test_rows_align_with_the_grid_and_hold_the_true_counts() -> None:

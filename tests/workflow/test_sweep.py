@@ -204,7 +204,7 @@ def test_a_sweep_within_a_persons_own_parsl_program(tmp_path: Path) -> None:
     assert not (tmp_path / "results" / "lease.json").exists()
 
 
-def test_a_failure_is_told_by_its_cause() -> None:
+def test_a_failure_is_told_by_its_cause(tmp_path: Path) -> None:
     @parsl.python_app
     def data() -> None:
         raise OSError("the disk is full")
@@ -213,7 +213,8 @@ def test_a_failure_is_told_by_its_cause() -> None:
     def run(data: object) -> None:
         raise AssertionError("never begins")
 
-    with parsl.load(Config(executors=[ThreadPoolExecutor(max_threads=1)], usage_tracking=0)):
+    config = Config(executors=[ThreadPoolExecutor(max_threads=1)], run_dir=str(tmp_path), usage_tracking=0)
+    with parsl.load(config):
         future = run(data())
         future.exception()
     assert isinstance(failure(future), OSError)
