@@ -1,10 +1,12 @@
 """One run: one federation, from its settings to its HDF5 file. Called by every rank of its MPI job."""
 
+import json
 import os
 import platform
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -15,14 +17,14 @@ import yaml
 
 from fedhpc.budget import Budget
 from fedhpc.data.federated import FederatedData, open_prepared
-from fedhpc.data.preparation import fingerprint, population_of, prepare
+from fedhpc.data.preparation import fingerprint_of, population_of, prepared_data
 from fedhpc.experiment import Experiment, Run, RunSettings
 from fedhpc.federation.checkpoint import Checkpoint, load_checkpoint, remove_checkpoints, save_checkpoint
 from fedhpc.federation.metrics import metrics
 from fedhpc.federation.population import Population
 from fedhpc.federation.recorder import Metrics, Recorder, client_columns
 from fedhpc.federation.schedule import make_schedule
-from fedhpc.federation.virtual_server import ServerUpdate, VirtualServer
+from fedhpc.federation.virtual_server import ScheduleError, ServerUpdate, VirtualServer
 from fedhpc.mistakes import ExperimentError
 from fedhpc.ranks.world import abort_together, agree, join_world, wait_for_all, watched
 from fedhpc.store.lease import LeaseHeld, LeaseLost, check_lease, live_owner
@@ -62,7 +64,7 @@ def run(experiment: Experiment, cell: Run, folder: Path, *, lease: str | None, c
     start = agree(world, lambda: _prepare(experiment, cell, settings, folder, lease))
     if start.finished:
         return False
-    with abort_together(world, quietly=LeaseLost), watched(world):
+    with abort_together(world, quietly=(LeaseLost, ScheduleError)), watched(world), _told_of(cell):
         schedule = make_schedule(settings, start.population)
         recorder = Recorder(settings.evaluation)
         files = _Files(cell, folder, settings.budget, start.digest, lease, checkpoint_seconds)
@@ -72,7 +74,7 @@ def run(experiment: Experiment, cell: Run, folder: Path, *, lease: str | None, c
             quality = {}
             _play(schedule, recorder, files)
         if world is None or world.rank == 0:
-            attributes = _attributes(experiment, settings, start.digest, started, world)
+            attributes = _attributes(experiment, settings, start, started, world)
             files.publish(
                 RunRecord(
                     cell.algorithm,
@@ -94,16 +96,12 @@ def _prepare(experiment: Experiment, cell: Run, settings: RunSettings, folder: P
         check_lease(folder, lease)
     elif (owner := live_owner(folder)) is not None:
         raise LeaseHeld(owner)
-    prepared, content = None, ""
-    if isinstance(experiment.task, Classification):
-        base = experiment.file.parent
-        prepared = prepare(experiment.task, experiment.seed, base, folder / "data")
-        content = fingerprint(experiment.task, base)
+    prepared = prepared_data(experiment, folder)
     population = population_of(experiment.task, prepared)
     mistakes = settings.algorithm.mistakes(population)
     if mistakes:
         raise ExperimentError(experiment.file, [f"algorithms.{cell.algorithm}.{mistake}" for mistake in mistakes])
-    digest = settings.digest(content)
+    digest = settings.digest(fingerprint_of(experiment))
     return _Start(digest, prepared, population, finished_digest(cell.file(folder, ".h5")) == digest)
 
 
@@ -218,14 +216,27 @@ class _Files:
             check_lease(self._folder, self._lease)
 
 
+@contextmanager
+def _told_of(cell: Run) -> Iterator[None]:
+    """Within, a schedule that would never end is told by the run's names."""
+    try:
+        yield
+    except ScheduleError as error:
+        raise ScheduleError(f"algorithms.{cell.algorithm}, scenario {cell.scenario}: {error}") from None
+
+
 def _attributes(
-    experiment: Experiment, settings: RunSettings, digest: str, started: float, world: "MPI.Intracomm | None"
+    experiment: Experiment, settings: RunSettings, start: _Start, started: float, world: "MPI.Intracomm | None"
 ) -> dict[str, str | int | float]:
     libraries = {name: version(name) for name in ("numpy", "torch", "h5py", "mpi4py")}
-    return {
+    names: dict[str, str | int | float] = {}
+    if start.prepared is not None:
+        data = open_prepared(start.prepared)
+        names = {"class_names": json.dumps(data.class_names), "client_names": json.dumps(data.client_names)}
+    return names | {
         "title": experiment.title,
         "experiment": experiment.name,
-        "digest": digest,
+        "digest": start.digest,
         "settings": yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False),
         "fedhpc_version": version("fedhpc"),
         "python_version": platform.python_version(),

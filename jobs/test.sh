@@ -7,8 +7,8 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 
 # All four run, so that one look shows every mistake; pytest last, so that its closing line is the last.
 status=0
-"$fedhpc_python" -m ruff check . || status=1
-"$fedhpc_python" -m ruff format --check . || status=1
+"$fedhpc_python" -m ruff check fedhpc workflow tests || status=1
+"$fedhpc_python" -m ruff format --check fedhpc workflow tests || status=1
 "$fedhpc_python" -m mypy || status=1
 "$fedhpc_python" -m pytest "$@" || status=1
 exit "$status"

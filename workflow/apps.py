@@ -18,13 +18,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
 
+from fedhpc.data.preparation import prepared_data
 from fedhpc.experiment import Run, load_experiment
 from fedhpc.store.lease import LeaseLost, check_lease, live_owner
 from fedhpc.store.progress import Progress, read_progress, write_progress
 from fedhpc.store.run_file import finished_digest
 from workflow.parent_death import end_with_parent
 from workflow.processes import RUN, SWEEP, end_processes
-from workflow.results_folder import EXPERIMENT, log_file, prepared_data
+from workflow.results_folder import EXPERIMENT, log_file
 from workflow.sites import Site
 
 _TAIL = 20

@@ -15,7 +15,7 @@ from parsl import python_app
 from parsl.dataflow.errors import PropagatedException
 from parsl.dataflow.futures import AppFuture
 
-from fedhpc.data.preparation import population_of
+from fedhpc.data.preparation import population_of, prepared_data
 from fedhpc.experiment import Experiment, Run, load_experiment
 from fedhpc.federation.population import Population
 from fedhpc.mistakes import ExperimentError
@@ -28,7 +28,6 @@ from workflow.results_folder import (
     finished,
     forget_failures,
     make_writable,
-    prepared_data,
     refuse_foreign,
     write_experiment,
 )

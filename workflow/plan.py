@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.table import Table
 
 from fedhpc.data.paths import DataMissing
-from fedhpc.data.preparation import population_of
+from fedhpc.data.preparation import population_of, prepared_data
 from fedhpc.experiment import Experiment, Run, RunSettings
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedule import make_schedule
 from fedhpc.federation.virtual_server import ServerUpdate
 from fedhpc.task import Classification
 from workflow.dag import refuse_unfit
-from workflow.results_folder import default_folder, prepared_data
+from workflow.results_folder import default_folder, digests, finished, refuse_foreign
 from workflow.sites import Site
 
 _SECONDS_TO_PLAY = 5.0
@@ -46,9 +46,10 @@ def print_plan(experiment: Experiment, site: Site, console: Console) -> None:
     """
     runs = sum(1 for _ in experiment.runs())
     console.print(
-        f"{experiment.name}: {len(experiment.algorithms)} algorithms x {len(experiment.scenarios)} scenarios x "
-        f"{experiment.trials} trials = {runs} runs, {site.ranks_per_run} ranks each, {site.runs_at_a_time} at a time\n"
-        f"results would go to {default_folder(experiment)}",
+        f"{experiment.name}: {_count(len(experiment.algorithms), 'algorithm')} x "
+        f"{_count(len(experiment.scenarios), 'scenario')} x {_count(experiment.trials, 'trial')} = "
+        f"{_count(runs, 'run')}, {_count(site.ranks_per_run, 'rank')} each, {site.runs_at_a_time} at a time\n"
+        f"results go to {default_folder(experiment)}, unless --output says otherwise",
         highlight=False,
         soft_wrap=True,
     )
@@ -60,14 +61,19 @@ def print_plan(experiment: Experiment, site: Site, console: Console) -> None:
             return
         population = population_of(experiment.task, prepared)
         refuse_unfit(experiment, population)
+        folder, expected = default_folder(experiment), digests(experiment)
+        refuse_foreign(folder, experiment, expected)
+        done = len(finished(folder, expected))
         costs = list(estimate(experiment, population, prepared))
+    if done:
+        console.print(f"{done} of the {runs} are finished there already", highlight=False)
     console.print(_table(costs, experiment.trials))
     total = experiment.trials * sum(cost.core_seconds for cost in costs)
     if isinstance(experiment.task, Classification):
         cores = site.runs_at_a_time * site.ranks_per_run
         console.print(
             f"Local training takes about {_duration(total)} of core time for all {runs} runs as timed here: "
-            f"at best {_duration(total / cores)} on {cores} cores.",
+            f"at best {_duration(total / cores)} on {cores} cores, and some seconds a run to start it.",
             highlight=False,
             soft_wrap=True,
         )
@@ -117,7 +123,9 @@ def _seconds_per_step(experiment: Experiment, algorithm: str, prepared: Path | N
 
 
 def _table(costs: list[Cost], trials: int) -> Table:
-    table = Table(title=f"a run of each (there are {trials} trials)", title_justify="left", box=None, padding=(0, 1))
+    table = Table(
+        title=f"one run of each ({_count(trials, 'trial')} in all)", title_justify="left", box=None, padding=(0, 1)
+    )
     for column in ("algorithm", "scenario"):
         table.add_column(column, no_wrap=True)
     for column in ("client updates", "local steps", "server updates", "virtual hours", "core time"):
@@ -140,3 +148,7 @@ def _duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedhpc.data.paths import find_data
-from fedhpc.data.preparation import fingerprint, prepare
+from fedhpc.data.preparation import fingerprint_of
 from fedhpc.data.settings import DataFile, TextFile
 from fedhpc.experiment import Experiment, Run, dump_experiment, load_experiment
 from fedhpc.mistakes import ExperimentError
@@ -24,16 +24,6 @@ _SHARED = ("seed", "task", "budget", "evaluation")
 def default_folder(experiment: Experiment) -> Path:
     """``results/<experiment>`` in the current folder."""
     return Path("results") / experiment.name
-
-
-def prepared_data(experiment: Experiment, folder: Path) -> Path | None:
-    """The task's data as ranks read them, prepared if they are not there yet; None for a null task.
-
-    Raises ExperimentError where the data are missing or not as the task says.
-    """
-    if not isinstance(experiment.task, Classification):
-        return None
-    return prepare(experiment.task, experiment.seed, experiment.file.parent, folder / "data")
 
 
 def log_file(folder: Path, run: Run) -> Path:
@@ -67,8 +57,7 @@ def read_experiment(folder: Path) -> Experiment:
 
 def digests(experiment: Experiment) -> dict[Run, str]:
     """Run -> the digest of its result. Raises ExperimentError where the data are missing."""
-    task = experiment.task
-    data = fingerprint(task, experiment.file.parent) if isinstance(task, Classification) else ""
+    data = fingerprint_of(experiment)
     return {run: experiment.settings_of(run).digest(data) for run in experiment.runs()}
 
 

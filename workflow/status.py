@@ -55,7 +55,9 @@ def run_states(folder: Path) -> list[RunState]:
 def status_lines(folder: Path) -> list[str]:
     """What ``fedhpc status`` prints."""
     states = run_states(folder)
-    lines = [summary(states), live_owner(folder) or "no sweep is at work here"]
+    owner = live_owner(folder)
+    # What a second sweep would be told beyond that is of no use here.
+    lines = [summary(states), owner.partition(";")[0] if owner else "no sweep is at work here"]
     for state in states:
         if state.state == "running":
             lines.append(f"  running  {state.run}  {state.percent} %")

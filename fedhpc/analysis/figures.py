@@ -79,7 +79,7 @@ def _draw(panel: "Axes", runs: xr.Dataset, name: str, label: str, index: int) ->
         return
     accuracy, hours = accuracy[:, evaluated], hours[:, evaluated]
     middle = np.nanmedian(hours, axis=0)
-    colour, dash = _COLOURS[index % len(_COLOURS)], _DASHES[index // len(_COLOURS) % len(_DASHES)]
+    colour, dash = _COLOURS[index % len(_COLOURS)], _DASHES[index % len(_DASHES)]
     panel.fill_between(
         middle, np.nanmin(accuracy, axis=0), np.nanmax(accuracy, axis=0), color=colour, alpha=0.2, linewidth=0
     )

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
@@ -31,6 +31,9 @@ from fedhpc.federation.population import Population
 from fedhpc.mistakes import ExperimentError
 from fedhpc.streams import Purpose, sequential
 from fedhpc.task import Classification, NullTask, Task
+
+if TYPE_CHECKING:
+    from fedhpc.experiment import Experiment
 
 FORMAT = 1
 """Part of a prepared file's name: raised when the same settings begin to give other examples."""
@@ -54,6 +57,34 @@ def fingerprint(task: Classification, base: Path) -> str:
         raise ExperimentError(path, [f"task.data.path: the file cannot be read: {error.strerror}"]) from None
 
 
+def fingerprint_of(experiment: "Experiment") -> str:
+    """``fingerprint`` of an experiment's data; empty for a null task."""
+    if not isinstance(experiment.task, Classification):
+        return ""
+    with _told_of(experiment.file):
+        return fingerprint(experiment.task, experiment.file.parent)
+
+
+def prepared_data(experiment: "Experiment", folder: Path) -> Path | None:
+    """The experiment's data as ranks read them, in ``FOLDER/data``, prepared if they are not there yet; None for a null
+    task. Raises ExperimentError where the data are missing or not as the task says."""
+    if not isinstance(experiment.task, Classification):
+        return None
+    with _told_of(experiment.file):
+        return prepare(experiment.task, experiment.seed, experiment.file.parent, folder / "data")
+
+
+@contextmanager
+def _told_of(file: Path) -> Iterator[None]:
+    """Within, what is wrong with no file in particular is told of the experiment's file."""
+    try:
+        yield
+    except ExperimentError as error:
+        if error.path != file.parent:
+            raise
+        raise type(error)(file, error.mistakes) from None
+
+
 @lru_cache(maxsize=8)
 def _content(path: Path, size: int, modified: int) -> str:
     """The file's SHA-256; size and time of change keep a file that was written anew from being taken for the old."""
@@ -75,10 +106,10 @@ def prepare(task: Classification, seed: int, base: Path, folder: Path) -> Path:
     owner, names = _owners(examples, task.partition, sequential(seed, 0, Purpose.PARTITION))
     training = np.flatnonzero(~examples.held_out)
     labels = examples.labels[training]
+    classes: list[int] = []
     stragglers, kept = np.zeros(len(names), bool), np.ones(len(labels), bool)
     if task.stragglers:
-        _check_stragglers(task.stragglers, labels, len(names), examples.class_names, base)
-        classes = task.stragglers.classes
+        classes = _straggler_classes(task.stragglers, labels, len(names), examples.class_names, base)
         stragglers = straggler_clients(labels, owner, len(names), classes, task.stragglers.clients)
         kept = kept_examples(labels, owner, stragglers, classes)
     training, owner = training[kept], owner[kept]
@@ -87,7 +118,7 @@ def prepare(task: Classification, seed: int, base: Path, folder: Path) -> Path:
         _write_examples(file, "test_", examples, np.flatnonzero(examples.held_out))
         file["offsets"] = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(names)))])
         file["stragglers"] = stragglers
-        file["straggler_classes"] = np.array(task.stragglers.classes if task.stragglers else [], np.int64)
+        file["straggler_classes"] = np.array(classes, np.int64)
         file["client_names"] = np.char.encode(names, "utf-8")
         file["class_names"] = np.char.encode(examples.class_names, "utf-8")
         file.attrs["sha256"] = _arrays_digest(file)
@@ -123,24 +154,28 @@ def _owners(
     return dirichlet(partition, labels, generator), names
 
 
-def _check_stragglers(
+def _straggler_classes(
     settings: Stragglers, labels: NDArray[np.int64], clients: int, class_names: tuple[str, ...], base: Path
-) -> None:
-    """``labels``: of the training examples. Raises ExperimentError where the stragglers cannot be had."""
+) -> list[int]:
+    """The straggler classes by number; the settings may name them. ``labels``: of the training examples. Raises
+    ExperimentError where the stragglers cannot be had."""
     mistakes = []
-    unknown = [label for label in settings.classes if label >= len(class_names)]
+    numbers = {name: number for number, name in enumerate(class_names)}
+    classes = [numbers.get(given, -1) if isinstance(given, str) else given for given in settings.classes]
+    unknown = [given for given, number in zip(settings.classes, classes, strict=True) if not 0 <= number < len(numbers)]
     if unknown:
         called = ", ".join(class_names[:20]) + (", ..." if len(class_names) > 20 else "")
         mistakes.append(
             f"task.stragglers.classes: there is no class {', '.join(map(str, unknown))}; the classes are numbered "
             f"0 to {len(class_names) - 1}, for the labels {called}"
         )
-    elif not np.isin(labels, settings.classes).any():
+    elif not np.isin(labels, classes).any():
         mistakes.append("task.stragglers.classes: no training example is of these classes; name others")
     if settings.clients > clients:
         mistakes.append(f"task.stragglers.clients: {settings.clients} exceeds the data's {clients} clients; lower it")
     if mistakes:
         raise ExperimentError(base, mistakes)
+    return classes
 
 
 @contextmanager

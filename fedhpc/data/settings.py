@@ -152,14 +152,15 @@ Partition = Annotated[IID | Dirichlet | ByColumn, Field(discriminator="kind")]
 
 class Stragglers(Settings):
     """Hard et al., section 4.1: the ``clients`` with the most examples of ``classes`` are the straggler clients, and
-    every other client loses its examples of those classes."""
+    every other client loses its examples of those classes. A class is given by its number, from 0 in the labels' order,
+    or by its label where labels are words."""
 
-    classes: list[Annotated[int, Field(ge=0)]] = Field(min_length=1)
+    classes: list[Annotated[int, Field(ge=0)] | str] = Field(min_length=1)
     clients: int = Field(ge=1)
 
     @model_validator(mode="after")
     def _classes_once(self) -> Self:
-        twice = sorted({label for label in self.classes if self.classes.count(label) > 1})
+        twice = [label for label in self.classes if self.classes.count(label) > 1]
         if twice:
             raise ValueError(f"classes: {twice[0]} is given twice; name each class once")
         return self

@@ -93,8 +93,8 @@ def _launched_by() -> tuple[str | None, int]:
 
 
 @contextmanager
-def abort_together(world: "MPI.Intracomm | None", quietly: type[Exception]) -> Iterator[None]:
-    """Within it, an exception on one rank ends all of them: its traceback is printed and the job aborts. One of type
+def abort_together(world: "MPI.Intracomm | None", quietly: tuple[type[Exception], ...]) -> Iterator[None]:
+    """Within it, an exception on one rank ends all of them: its traceback is printed and the job aborts. One of
     ``quietly`` is no defect, and only its sentence is printed. A process on its own just raises."""
     try:
         yield

@@ -134,7 +134,7 @@ def check_lease(folder: Path, token: str) -> None:
 
 
 def live_owner(folder: Path) -> str | None:
-    """A sentence about the live sweep that holds the folder, or None where there is none."""
+    """Who holds the folder and what others may do, as ``LeaseHeld`` says it; None where no live sweep does."""
     owner = _read(_file(folder))
     return _held(folder, owner, PATIENCE_SECONDS) if owner is not None and _is_alive(owner, PATIENCE_SECONDS) else None
 

@@ -265,3 +265,16 @@ def test_population_of_any_task(csv, task, tmp_path):
     assert (null.examples.tolist(), null.stragglers.tolist()) == ([7] * 4, [False, False, False, True])
     prepared = prepare(task(CSV), 0, tmp_path, tmp_path)
     assert population_of(task(CSV), prepared).examples.tolist() == [2, 2, 1]
+
+
+def test_straggler_classes_may_be_named_where_labels_are_words(tmp_path, opened):
+    (tmp_path / "d.csv").write_text(ROWS.replace(",0,", ",well,").replace(",1,", ",ill,").replace(",2,", ",dead,"))
+    # In their order: dead, ill, well. The two of class 0 and class 1 lie at a and c; a is the first.
+    named = opened(CSV, None, {"classes": ["ill", "dead"], "clients": 1})
+    assert named.class_names == ("dead", "ill", "well")
+    assert named.straggler_classes.tolist() == [1, 0]
+    numbered = opened(CSV, None, {"classes": [1, 0], "clients": 1})
+    assert numbered.stragglers.tolist() == named.stragglers.tolist() == [True, False, False]
+    assert numbered.features.tolist() == named.features.tolist()
+    with pytest.raises(ExperimentError, match=r"there is no class il; .* for the labels dead, ill, well"):
+        opened(CSV, None, {"classes": ["il"], "clients": 1})

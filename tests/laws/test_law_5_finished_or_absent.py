@@ -1,5 +1,6 @@
 """Law 5: a result appears complete and by a rename; it is never computed again while its settings' hash matches."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,8 @@ def test_a_result_carries_what_it_came_from(tiny: Callable[..., Path], tmp_path:
     assert {"digest", "settings", "fedhpc_version", "library_versions", "python_version", "host", "ranks"} <= set(
         result.attrs
     )
+    assert json.loads(result.attrs["class_names"]) == ["0", "1", "2", "3"]
+    assert json.loads(result.attrs["client_names"]) == [str(client) for client in range(12)]
     assert "buffer_size: 3" in result.attrs["settings"]
     assert result.attrs["experiment"] == "tiny"
     assert (result.algorithm.item(), result.scenario.item(), result.trial.item(), result.seed.item()) == (

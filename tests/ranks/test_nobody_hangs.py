@@ -19,7 +19,7 @@ from tests.mpi import ONE_THREAD, mpi, numbers, run_command
 RAISES = """
 from fedhpc.ranks.world import abort_together, join_world, wait_for_all, watched
 world = join_world()
-with abort_together(world, quietly=KeyError), watched(world):
+with abort_together(world, quietly=(KeyError,)), watched(world):
     if world.rank == {rank}:
         raise {error}
     wait_for_all(world)
