@@ -6,15 +6,17 @@ from pydantic import Field, model_validator
 
 from fedhpc.settings import Settings
 
+MOST_EVALUATIONS = 1_000_000
+
 Unit = Literal["client_updates", "server_updates", "virtual_seconds"]
 
 
 class Budget(Settings):
     """When a federation ends: at the first of these that is reached. Client updates count when aggregated."""
 
-    client_updates: int | None = Field(None, ge=1)
-    server_updates: int | None = Field(None, ge=1)
-    virtual_seconds: float | None = Field(None, gt=0)
+    client_updates: int | None = Field(None, ge=1, le=10**12)
+    server_updates: int | None = Field(None, ge=1, le=10**12)
+    virtual_seconds: float | None = Field(None, gt=0, le=1e15)
 
     @model_validator(mode="after")
     def _something_ends_it(self) -> Self:

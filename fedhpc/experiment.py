@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
-from fedhpc.budget import Budget, Evaluation
+from fedhpc.budget import MOST_EVALUATIONS, Budget, Evaluation
 from fedhpc.federation.schedulers import Algorithm
 from fedhpc.latency.scenario import Scenario
 from fedhpc.mistakes import ExperimentError, sentences
@@ -67,7 +67,7 @@ class Experiment(Settings):
     name: str = Field(pattern=r"^[^/]*[^/.][^/]*$")
     title: str = ""
     seed: int = Field(0, ge=0, lt=2**63)
-    trials: int = Field(1, ge=1)
+    trials: int = Field(1, ge=1, le=10**5)
     task: Task
     client: dict[str, Any] = Field(default_factory=dict)
     server_optimizer: dict[str, Any] = Field(default_factory=dict)
@@ -81,6 +81,24 @@ class Experiment(Settings):
     def file(self) -> Path:
         """The file that it was read from; data paths resolve against its folder."""
         return self._file
+
+    @field_validator("name", "title")
+    @classmethod
+    def _fits_a_file(cls, text: str) -> str:
+        if not text.isprintable():
+            raise ValueError("holds characters that cannot be printed; leave them out")
+        return text
+
+    @field_validator("evaluation")
+    @classmethod
+    def _evaluations_can_be_counted(cls, evaluation: Evaluation, others: ValidationInfo) -> Evaluation:
+        budget = getattr(others.data.get("budget"), evaluation.unit, None)
+        if budget is not None and budget / evaluation.every > MOST_EVALUATIONS:
+            raise ValueError(
+                f"every: {evaluation.every:g} gives {budget / evaluation.every:,.0f} evaluations; raise it, "
+                f"{MOST_EVALUATIONS:,} are the most"
+            )
+        return evaluation
 
     @field_validator("scenarios")
     @classmethod

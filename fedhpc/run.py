@@ -101,8 +101,13 @@ def _prepare(experiment: Experiment, cell: Run, settings: RunSettings, folder: P
     mistakes = settings.algorithm.mistakes(population)
     if mistakes:
         raise ExperimentError(experiment.file, [f"algorithms.{cell.algorithm}.{mistake}" for mistake in mistakes])
-    digest = settings.digest(fingerprint_of(experiment))
-    return _Start(digest, prepared, population, finished_digest(cell.file(folder, ".h5")) == digest)
+    digest, found = settings.digest(fingerprint_of(experiment)), finished_digest(cell.file(folder, ".h5"))
+    if found not in (None, digest):
+        raise ExperimentError(
+            cell.file(folder, ".h5"),
+            ["this is the result of other settings, data or seed; give another --output, or remove it"],
+        )
+    return _Start(digest, prepared, population, found == digest)
 
 
 def _play(schedule: VirtualServer, recorder: Recorder, files: "_Files") -> None:

@@ -54,8 +54,8 @@ class NullTask(Settings):
     last ``stragglers`` clients are the straggler clients."""
 
     kind: Literal["null"]
-    clients: int = Field(ge=1)
-    examples: int = Field(ge=0)
+    clients: int = Field(ge=1, le=10**8)
+    examples: int = Field(ge=0, le=10**9)
     stragglers: int = Field(0, ge=0)
 
     @field_validator("stragglers")

@@ -41,3 +41,6 @@ def read_yaml(path: Path) -> Any:
         mark = getattr(error, "problem_mark", None)
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise ExperimentError(path, [f"{place}{getattr(error, 'problem', None) or error}"]) from None
+    except (ValueError, TypeError, RecursionError) as error:
+        # A date that is none, a key that is a list, nesting without end: PyYAML passes on what Python says.
+        raise ExperimentError(path, [f"cannot be read as YAML: {error}"]) from None

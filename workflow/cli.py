@@ -1,5 +1,6 @@
 """The ``fedhpc`` command. What is heavy is imported inside the commands, so that help comes at once."""
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -18,6 +19,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Sweeps of federated-learning algorithms under straggling clients.",
 )
+
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
 ExperimentFile = Annotated[Path, typer.Argument(metavar="EXPERIMENT", help="The experiment's YAML file.")]
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A results folder.")]
@@ -100,7 +103,8 @@ def main() -> None:
     try:
         app(prog_name="fedhpc")
     except Exception as error:
-        if not isinstance(error, _told_in_words()):
+        of_the_disk = isinstance(error, OSError) and error.errno in _OF_THE_DISK
+        if not of_the_disk and not isinstance(error, _told_in_words()):
             raise
         if _speaks():
             print(error, file=sys.stderr)

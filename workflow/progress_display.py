@@ -1,7 +1,7 @@
 """What a person sees while a sweep runs: a live display on a terminal, plain lines elsewhere."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rich.console import Console, Group
@@ -19,13 +19,14 @@ _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_BETWEEN_LINES = 30.0
 
 
-def watch(sweep: Sweep, console: Console) -> None:
-    """Shows a sweep until its report is there or has failed."""
+def watch(sweep: Sweep, console: Console, check: Callable[[], None]) -> None:
+    """Shows a sweep until its report is there or has failed, or ``check``, called again and again, raises."""
     view = _View(sweep)
     if console.is_terminal:
         with Live(view.picture(), console=console, refresh_per_second=4, transient=True) as live:
             while not sweep.report.done():
                 time.sleep(_SECONDS_BETWEEN_LOOKS)
+                check()
                 for line in view.news():
                     live.console.print(line, markup=False, highlight=False)
                 live.update(view.picture())
@@ -33,6 +34,7 @@ def watch(sweep: Sweep, console: Console) -> None:
         next_line = time.monotonic() + _SECONDS_BETWEEN_LINES
         while not sweep.report.done():
             time.sleep(_SECONDS_BETWEEN_LOOKS)
+            check()
             for line in view.news():
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
             if time.monotonic() >= next_line:

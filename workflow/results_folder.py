@@ -80,8 +80,10 @@ def make_writable(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".writable.{os.getpid()}"
-        probe.touch()
-        probe.unlink()
+        try:
+            probe.write_bytes(bytes(4096))
+        finally:
+            probe.unlink(missing_ok=True)
     except OSError as error:
         raise ExperimentError(folder, [f"cannot be written to: {error.strerror}; give another --output"]) from None
 

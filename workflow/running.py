@@ -1,13 +1,18 @@
 """``fedhpc sweep``: an experiment run on a site from this process, with what a person sees and an exit status."""
 
 import os
+import shlex
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 
 import parsl
+from parsl.config import Config
+from parsl.executors import HighThroughputExecutor
 from rich.console import Console
 
 from fedhpc.experiment import Experiment, Run
@@ -20,6 +25,10 @@ from workflow.sites import Site, parsl_config
 
 # Parsl has asked its workers to end by then; they end their MPI jobs first.
 _PATIENCE_SECONDS = 5.0
+
+
+class InterchangeLost(Exception):
+    """Parsl's interchange died, through which the sweep spoke to its workers."""
 
 
 class Stopped(BaseException):
@@ -50,15 +59,32 @@ def run_sweep(experiment: Experiment, folder: Path, site: Site, console: Console
             soft_wrap=True,
         )
         return 128 + int(stopped.args[0])
+    except InterchangeLost:
+        console.print(
+            "Parsl's interchange is gone, and with it the workers. Finished runs are kept; the same command goes on.",
+            soft_wrap=True,
+        )
+        sys.stdout.flush()
+        # Parsl's threads wait for an answer that will not come, and would keep this process alive.
+        os._exit(1)
 
 
 def _run(opened: Opened, site: Site, console: Console) -> Sweep:
     """The sweep, at its end. Nothing of Parsl's is left when it returns."""
     with _marked_environment(opened.folder):
         try:
-            with parsl.load(parsl_config(site, parsl_folder(opened.folder))):
-                under_way = submit(opened, site)
-                watch(under_way, console)
+            with _plainly_named(parsl_folder(opened.folder)) as run_dir:
+                config = parsl_config(site, run_dir)
+                kernel = parsl.load(config)
+                try:
+                    under_way = submit(opened, site)
+                    watch(under_way, console, lambda: _check_interchange(config))
+                except InterchangeLost:
+                    raise  # Parsl's own clean-up would wait for it for ever
+                except BaseException:
+                    kernel.cleanup()
+                    raise
+                kernel.cleanup()
                 return under_way
         finally:
             with _deaf():
@@ -108,6 +134,27 @@ def _marked_environment(folder: Path) -> Iterator[None]:
             del os.environ[SWEEP]
         else:
             os.environ[SWEEP] = before
+
+
+def _check_interchange(config: Config) -> None:
+    """Raises InterchangeLost where Parsl's interchange is no longer there."""
+    for executor in config.executors:
+        assert isinstance(executor, HighThroughputExecutor)
+        if executor.interchange_proc is not None and executor.interchange_proc.poll() is not None:
+            raise InterchangeLost
+
+
+@contextmanager
+def _plainly_named(folder: Path) -> Iterator[Path]:
+    """The folder under a name that no shell takes apart: Parsl hands it to shells without quotes."""
+    if shlex.quote(str(folder)) == str(folder):
+        yield folder
+        return
+    with TemporaryDirectory(prefix="fedhpc-parsl-") as temporary:
+        folder.mkdir(parents=True, exist_ok=True)
+        link = Path(temporary) / "logs"
+        link.symlink_to(folder)
+        yield link
 
 
 @contextmanager

@@ -46,7 +46,10 @@ class Site(Settings):
         """
         if self.ranks_per_run == 1:
             return []
-        words = shlex.split(self.launcher) if self.launcher else [mpiexec()]
+        try:
+            words = shlex.split(self.launcher or "") or [mpiexec()]
+        except ValueError as error:
+            raise ExperimentError(Path("site"), [f"launcher: {self.launcher!r} is no command: {error}"]) from None
         program = shutil.which(words[0])
         if program is None:
             raise ExperimentError(Path("site"), [f"launcher: there is no {words[0]}; name a program that exists"])

@@ -41,7 +41,7 @@ class LocalTraining:
         self._is_straggler_class[torch.from_numpy(data.straggler_classes)] = True
         self._model = _initial_model(model, data, seed, trial)
         self._weights, self._gradient = _flatten(self._model)
-        self._find_gradient = DenseGradient(list(self._model.parameters()), data.classes)
+        self._find_gradient = DenseGradient(list(self._model.parameters()))
         self._start = torch.empty_like(self._weights)
         self._optimizer = FlatOptimizer(client.optimizer, self._weights, self._gradient)
 

@@ -13,11 +13,11 @@ class ClientSettings(Settings):
     the client downloaded.
     """
 
-    batch_size: int = Field(ge=1)
-    epochs: int | None = Field(None, ge=1)
-    steps: int | None = Field(None, ge=1, validate_default=True)
+    batch_size: int = Field(ge=1, le=10**9)
+    epochs: int | None = Field(None, ge=1, le=10**6)
+    steps: int | None = Field(None, ge=1, le=10**9, validate_default=True)
     optimizer: Optimizer
-    proximal: float = Field(0.0, ge=0)
+    proximal: float = Field(0.0, ge=0, le=1e30)
 
     @field_validator("steps")
     @classmethod

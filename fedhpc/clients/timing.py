@@ -11,6 +11,7 @@ from fedhpc.data.federated import FederatedData
 from fedhpc.task import Classification
 
 _SECONDS = 0.3
+_STEPS = 100
 
 
 def seconds_per_step(task: Classification, client: ClientSettings, data: FederatedData) -> float:
@@ -20,7 +21,7 @@ def seconds_per_step(task: Classification, client: ClientSettings, data: Federat
     weights = training.initial_weights()
     sizes = np.diff(data.offsets)
     middling = int(np.argsort(sizes)[-(np.count_nonzero(sizes) // 2 + 1)])
-    steps = client.local_steps(int(sizes[middling]))
+    steps = min(client.local_steps(int(sizes[middling])), _STEPS)
     if not steps:
         return 0.0
     training.client_update(weights, middling, 0, min(steps, 3), _nothing)

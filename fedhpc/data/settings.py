@@ -23,7 +23,7 @@ class Synthetic(Settings):
     source: Literal["synthetic"]
     alpha: float = Field(ge=0)
     beta: float = Field(ge=0)
-    clients: int = Field(30, ge=1)
+    clients: int = Field(30, ge=1, le=10**6)
     held_out: float = Field(0.1, gt=0, lt=1)
     seed: int = Field(0, ge=0, lt=2**32)
 
@@ -130,14 +130,14 @@ class IID(Settings):
     """Examples dealt to clients at random in equal numbers (sizes differ by at most one)."""
 
     kind: Literal["iid"]
-    clients: int = Field(ge=1)
+    clients: int = Field(ge=1, le=10**7)
 
 
 class Dirichlet(Settings):
     """For each class, the shares of the clients are one draw of Dirichlet(concentration) (Yurochkin et al. 2019)."""
 
     kind: Literal["dirichlet"]
-    clients: int = Field(ge=1)
+    clients: int = Field(ge=1, le=10**7)
     concentration: float = Field(gt=0, le=1e12)
 
 
@@ -156,7 +156,7 @@ class Stragglers(Settings):
     or by its label where labels are words."""
 
     classes: list[Annotated[int, Field(ge=0)] | str] = Field(min_length=1)
-    clients: int = Field(ge=1)
+    clients: int = Field(ge=1, le=10**7)
 
     @model_validator(mode="after")
     def _classes_once(self) -> Self:

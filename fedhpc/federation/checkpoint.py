@@ -7,7 +7,6 @@ previous checkpoint is kept, for the case that the newest cannot be read.
 
 import contextlib
 import json
-import zipfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -41,11 +40,12 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint, digest: str) -> None:
     for name, vectors in (("version", checkpoint.versions), ("delta", checkpoint.deltas)):
         arrays |= {f"{name}/{number}": vector for number, vector in vectors.items()}
     arrays |= {f"server/{name}": value for name, value in checkpoint.server.items()}
-    rest = {
+    rest: dict[str, object] = {
         "digest": digest,
         "version": checkpoint.version,
         "evaluated": {version: [asdict(count) for count in counts] for version, counts in checkpoint.evaluated.items()},
     }
+    rest["arrays"] = sorted(arrays)
     arrays["rest"] = np.frombuffer(json.dumps(rest).encode(), np.uint8)
     with replacing(path) as temporary:
         with temporary.open("wb") as file:
@@ -59,7 +59,7 @@ def load_checkpoint(path: Path, digest: str) -> Checkpoint | None:
     for candidate in (path, _previous(path)):
         try:
             found = _read(candidate, digest)
-        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
+        except Exception:  # a damaged archive makes zipfile and numpy raise almost anything
             continue
         if found is not None:
             return found
@@ -81,6 +81,8 @@ def _read(path: Path, digest: str) -> Checkpoint | None:
         rest = json.loads(arrays["rest"].tobytes())
         if rest["digest"] != digest:
             return None
+        if rest["arrays"] != sorted(name for name in arrays.files if name != "rest"):
+            raise ValueError("arrays are missing")
         groups: dict[str, dict[str, NDArray[np.generic]]] = {"version": {}, "delta": {}, "server": {}}
         for name in arrays.files:
             group, _, key = name.partition("/")

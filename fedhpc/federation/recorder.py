@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpc.budget import Evaluation
-from fedhpc.federation.virtual_server import ServerUpdate, Totals, VirtualServer
+from fedhpc.budget import MOST_EVALUATIONS, Evaluation
+from fedhpc.federation.virtual_server import ScheduleError, ServerUpdate, Totals, VirtualServer
 
 Columns = dict[str, NDArray[np.generic]]
 
@@ -44,6 +44,8 @@ class Recorder:
             self._updates.append((update.time, mean, max(staleness), len(staleness)))
         rows = len(self._rows)
         reached = self._reached(update)
+        if reached / self.evaluation.every > MOST_EVALUATIONS:
+            raise ScheduleError(f"evaluation.every: more than {MOST_EVALUATIONS:,} evaluations; raise it")
         while len(self._rows) * self.evaluation.every <= reached:
             self._rows.append((update.version, update.time, update.totals))
         return len(self._rows) > rows

@@ -19,7 +19,9 @@ from fedhpc.latency.sampler import LatencySampler
 # At equal times arrivals come before timers (law 1).
 _ARRIVAL, _TIMER = 0, 1
 
+_STARTS_WITHOUT_ARRIVAL = 1_000_000
 _ROUNDS_WITHOUT_ARRIVAL = 10_000
+_ARRIVALS_AT_ONE_MOMENT = 100_000
 
 
 class ScheduleError(Exception):
@@ -204,7 +206,7 @@ class VirtualServer:
         """Every server update in order, version 0 first, until the budget is spent."""
         yield ServerUpdate(0, 0.0, [], [], self.totals.copy(), [])
         self.scheduler.begin(self)
-        fruitless = 0
+        fruitless, starts_before, standing = 0, 0, 0
         while True:
             for update in self._emitted:
                 yield update
@@ -219,16 +221,23 @@ class VirtualServer:
             if isinstance(subject, Participation):
                 if subject.stopped:
                     continue
-                fruitless = 0
+                fruitless, starts_before = 0, self._starts
+                standing = standing + 1 if time == self.now else 0
+                if standing > _ARRIVALS_AT_ONE_MOMENT and self.budget.virtual_seconds is not None:
+                    raise ScheduleError(
+                        f"virtual time stands still: {standing:,} clients arrived at second {time:g}, so that "
+                        "budget.virtual_seconds is never spent; give the scenario latencies above 0"
+                    )
                 self.now = time
                 self.totals.client_trips += 1
                 self.totals.resource_used += time - subject.started
                 self.scheduler.arrived(self, subject)
             else:
                 fruitless += 1
-                if fruitless > _ROUNDS_WITHOUT_ARRIVAL:
+                started = self._starts - starts_before
+                if fruitless > _ROUNDS_WITHOUT_ARRIVAL or (fruitless > 1 and started > _STARTS_WITHOUT_ARRIVAL):
                     raise ScheduleError(
-                        f"{_ROUNDS_WITHOUT_ARRIVAL:,} deadlines passed in a row without one client's arrival; "
+                        f"{fruitless:,} deadlines passed in a row without an arrival of one of {started:,} clients; "
                         "raise the algorithm's deadline"
                     )
                 self.now = time

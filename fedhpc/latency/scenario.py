@@ -11,15 +11,15 @@ class LogNormal(Settings):
     """exp(mu + sigma z), z standard normal; virtual seconds."""
 
     distribution: Literal["lognormal"]
-    mu: float
-    sigma: float = Field(ge=0)
+    mu: float = Field(ge=-100, le=100)
+    sigma: float = Field(ge=0, le=20)
 
 
 class Constant(Settings):
     """Always the same value; virtual seconds."""
 
     distribution: Literal["constant"]
-    value: float = Field(ge=0)
+    value: float = Field(ge=0, le=1e15)
 
 
 Distribution = Annotated[LogNormal | Constant, Field(discriminator="distribution")]

@@ -6,6 +6,7 @@ straight into the flat gradient, leave it out.
 
 import torch
 from torch import nn
+from torch.nn.functional import one_hot
 
 
 class DenseGradient:
@@ -14,13 +15,12 @@ class DenseGradient:
     ``parameters`` are the network's, weight and bias by turns; each one's ``grad`` is where its gradient goes.
     """
 
-    def __init__(self, parameters: list[nn.Parameter], classes: int) -> None:
+    def __init__(self, parameters: list[nn.Parameter]) -> None:
         self._layers = []
         for weight, bias in zip(parameters[::2], parameters[1::2], strict=True):
             assert weight.grad is not None
             assert bias.grad is not None
             self._layers.append((weight.detach(), bias.detach(), weight.grad, bias.grad))
-        self._one_hot = torch.eye(classes)
 
     def __call__(self, features: torch.Tensor, labels: torch.Tensor) -> None:
         """Puts the gradient for ``features``, float32 [batch, *shape], and ``labels``, int64 [batch], in its place."""
@@ -30,7 +30,7 @@ class DenseGradient:
         weight, bias, _, _ = self._layers[-1]
         scores = torch.addmm(bias, inputs[-1], weight.t())
         # d loss / d scores = (softmax - one-hot label) / batch.
-        error = torch.softmax(scores, 1).sub_(self._one_hot[labels]).mul_(1.0 / len(labels))
+        error = torch.softmax(scores, 1).sub_(one_hot(labels, scores.shape[1])).mul_(1.0 / len(labels))
         for layer in reversed(range(len(self._layers))):
             weight, _, weight_gradient, bias_gradient = self._layers[layer]
             torch.mm(error.t(), inputs[layer], out=weight_gradient)

@@ -17,7 +17,7 @@ class MLP(Settings):
     """Fully connected layers with ReLU between them, on the flattened features."""
 
     name: Literal["mlp"]
-    hidden: list[Annotated[int, Field(ge=1)]] = Field([64], min_length=1)
+    hidden: list[Annotated[int, Field(ge=1, le=65_536)]] = Field([64], min_length=1)
 
 
 Model = Annotated[Logistic | MLP, Field(discriminator="name")]

@@ -9,6 +9,7 @@ out at its next heartbeat or check and ends, and results are the same bytes whoe
 import errno
 import json
 import os
+import re
 import secrets
 import socket
 import threading
@@ -156,6 +157,8 @@ def _read(file: Path) -> _Owner | None:
                 raise
     try:
         held = json.loads(content)
+        if not re.fullmatch(r"[0-9a-f]{32}", str(held["token"])):
+            raise ValueError
         return _Owner(
             str(held["token"]),
             str(held["host"]),
@@ -164,7 +167,7 @@ def _read(file: Path) -> _Owner | None:
             int(held["started"]),
             float(held["heartbeat"]),
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         # Not this version's lease. Somebody's all the same, as long as it is young.
         return _Owner("", "", "", 0, 0, changed)
 
@@ -218,7 +221,8 @@ def _text(owner: _Owner) -> str:
 def _is_alive(owner: _Owner, patience: float) -> bool:
     if _is_of_this_boot(owner):
         return owner.started == _started(owner.pid)
-    return time.time() - owner.heartbeat <= patience
+    # A heartbeat from far in the future is no sign of life either.
+    return abs(time.time() - owner.heartbeat) <= patience
 
 
 def _is_of_this_boot(owner: _Owner) -> bool:

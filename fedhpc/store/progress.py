@@ -1,6 +1,7 @@
 """How far a run has come: a small JSON beside its result, for whoever looks."""
 
 import json
+import math
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Literal
@@ -34,6 +35,24 @@ def read_progress(path: Path) -> Progress | None:
     """The progress last written, or None where there is none that can be read."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        return Progress(**{field.name: content[field.name] for field in fields(Progress)})
-    except (OSError, ValueError, KeyError, TypeError):
+        found = Progress(**{field.name: content[field.name] for field in fields(Progress)})
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
+    return found if _is_sound(found) else None
+
+
+def _is_sound(progress: Progress) -> bool:
+    """Whether every field is of its kind: the file may be anybody's."""
+    numbers = (
+        progress.fraction,
+        progress.client_updates,
+        progress.virtual_seconds,
+        progress.pid,
+        progress.updated_wall,
+    )
+    texts = (progress.message, progress.host, progress.log or "")
+    return (
+        progress.state in ("running", "failed")
+        and all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
+        and all(isinstance(text, str) for text in texts)
+    )

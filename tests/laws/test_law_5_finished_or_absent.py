@@ -10,6 +10,7 @@ import pytest
 
 from fedhpc import run as run_module
 from fedhpc.experiment import Run, load_experiment
+from fedhpc.mistakes import ExperimentError
 from fedhpc.run import run
 from fedhpc.store import open_experiment, open_run
 from fedhpc.store.run_file import finished_digest
@@ -55,8 +56,10 @@ def test_a_finished_run_is_not_computed_again(tiny: Callable[..., Path], tmp_pat
 
     assert not live(tiny(more), tmp_path)
     assert (result.stat().st_ino, result.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-    assert live(tiny(lambda settings: settings["algorithms"]["fedbuff"].update(concurrency=7)), tmp_path)
-    assert result.stat().st_ino != before.st_ino
+    # The result of other settings is not overwritten in silence.
+    with pytest.raises(ExperimentError, match="the result of other settings"):
+        live(tiny(lambda settings: settings["algorithms"]["fedbuff"].update(concurrency=7)), tmp_path)
+    assert result.stat().st_ino == before.st_ino
 
 
 def test_nothing_of_an_unfinished_run_is_taken_for_a_result(

@@ -55,7 +55,7 @@ def test_the_closed_form_gradient_is_autograds(settings, batch):
     features, labels = torch.randn(batch, 3, 2), torch.randint(5, (batch,))
     for parameter in ours.parameters():
         parameter.grad = torch.full_like(parameter, 9.0)
-    DenseGradient(list(ours.parameters()), 5)(features, labels)
+    DenseGradient(list(ours.parameters()))(features, labels)
     torch.nn.functional.cross_entropy(theirs(features), labels).backward()
     for our, their in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(our.grad, their.grad, rtol=1e-5, atol=1e-7)

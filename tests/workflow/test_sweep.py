@@ -204,6 +204,30 @@ def test_a_sweep_within_a_persons_own_parsl_program(tmp_path: Path) -> None:
     assert not (tmp_path / "results" / "lease.json").exists()
 
 
+def test_a_results_folder_of_any_name(tmp_path: Path) -> None:
+    folder = tmp_path / "it's (a) b; $HOME *"
+    done = fedhpc("sweep", write(tmp_path / "null.yaml", schedules_only()), "--output", folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert results(folder)
+
+
+def test_a_lost_interchange_ends_the_sweep_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    experiment, folder = write(tmp_path / "small.yaml", digits(200)), tmp_path / "results"
+    with started("sweep", experiment, "--output", folder, log=tmp_path / "log") as driver:
+
+        def interchange() -> list[int]:
+            threads = Path(f"/proc/{driver.pid}/task").glob("*/children")
+            children = [int(child) for thread in threads for child in thread.read_text().split()]
+            return [child for child in children if b"interchange" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+        wait_until(lambda: any(folder.rglob("*.progress.json")) and bool(interchange()), 60)
+        os.kill(interchange()[0], signal.SIGKILL)
+        assert driver.wait(60) == 1
+    assert "the same command goes on" in (tmp_path / "log").read_text()
+    done = fedhpc("sweep", experiment, "--output", folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_a_failure_is_told_by_its_cause(tmp_path: Path) -> None:
     @parsl.python_app
     def data() -> None:

@@ -20,7 +20,7 @@ class SynchronousSettings(AlgorithmSettings):
     """
 
     scheduler: Literal["synchronous"]
-    cohort: int = Field(ge=1)
+    cohort: int = Field(ge=1, le=10**8)
     over_selection: int | None = Field(None, ge=1)
     deadline: float | None = Field(None, gt=0)
     weighting: Literal["examples", "uniform"] = "examples"
