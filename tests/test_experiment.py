@@ -248,3 +248,42 @@ def test_yaml_merges_and_plain_exponents(tiny: Callable[..., Path], tmp_path: Pa
     found = load_experiment(written(tmp_path, text)).algorithms
     assert found["slow"].server_optimizer.rate == 0.001
     assert (found["slow"].cohort, found["fedavg"].cohort) == (3, algorithms["fedavg"]["cohort"])  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "? [1, 2]\n: 3\n",
+        "title: 2001-13-45\n",
+        "title: !!int xyz\n",
+        "seed: " + "9" * 5000 + "\n",
+        "title: " + "[" * 3000 + "]" * 3000 + "\n",
+    ],
+)
+def test_text_that_trips_the_parser_is_told_in_words(tmp_path: Path, text: str) -> None:
+    assert len(mistakes(written(tmp_path, text))) >= 1
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda settings: settings.update(title="a\0b"), "title: holds characters that cannot be printed"),
+        (lambda settings: settings.update(name="a\nb"), "name: holds characters that cannot be printed"),
+        (lambda settings: settings.update(name="../up"), "name: "),
+        (lambda settings: settings["client"]["optimizer"].update(rate=1e39), "client.optimizer.rate: 1e+39"),
+        (lambda settings: settings["client"].update(epochs=10**30), "client.epochs: "),
+        (
+            lambda settings: settings["scenarios"]["alike"]["overhead"].update(mu=1000),
+            "scenarios.alike.overhead.mu: 1000",
+        ),
+        (lambda settings: settings["evaluation"].update(every=1e-9), "evaluation.every: 1e-09 gives 60,000,000,000"),
+        (lambda settings: settings.update(trials=10**9), "trials: 1000000000 is not allowed"),
+        (
+            lambda settings: settings["task"]["model"].update(hidden=[10**12]),
+            "task.model.hidden.0: 1000000000000 is not allowed",
+        ),
+    ],
+)
+def test_numbers_and_words_that_no_run_could_use(tiny: Callable[..., Path], change: Change, sentence: str) -> None:
+    found = mistakes(tiny(change))
+    assert [one for one in found if one.startswith(sentence)], found

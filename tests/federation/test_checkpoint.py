@@ -41,6 +41,29 @@ def test_what_is_saved_is_loaded_bit_by_bit(tmp_path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["trial-0.checkpoint"]
 
 
+@pytest.mark.parametrize("name", ["server/weights", "delta/41", "version/3"])
+def test_a_checkpoint_with_an_array_of_another_name_is_damaged(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "trial-0.checkpoint"
+    save_checkpoint(path, checkpoint(7), "digest")
+    content = path.read_bytes()
+    other = name[:-1] + chr(ord(name[-1]) ^ 1)
+    assert name.encode() in content
+    path.write_bytes(content.replace(name.encode(), other.encode()))
+    assert load_checkpoint(path, "digest") is None
+
+
+def test_no_flipped_bit_goes_unnoticed_or_unanswered(tmp_path: Path) -> None:
+    path = tmp_path / "trial-0.checkpoint"
+    save_checkpoint(path, checkpoint(7), "digest")
+    content = path.read_bytes()
+    for position in range(0, len(content), 7):
+        damaged = bytearray(content)
+        damaged[position] ^= 1 << position % 8
+        path.write_bytes(damaged)
+        found = load_checkpoint(path, "digest")
+        assert found is None or same(found, checkpoint(7)), position
+
+
 def test_other_settings_start_from_the_beginning(tmp_path: Path) -> None:
     path = tmp_path / "trial-0.checkpoint"
     save_checkpoint(path, checkpoint(7), "digest")

@@ -89,6 +89,17 @@ def test_a_deadline_before_every_arrival_makes_no_server_update() -> None:
         list(played.server_updates())
 
 
+def test_time_that_stands_still_is_refused_where_time_is_the_budget() -> None:
+    settings = buffered(buffer_size=1, concurrency=2)
+    still = server(settings, [0, 0, 0], Budget(virtual_seconds=5))
+    still.latency = LatencySampler(
+        Scenario(communication=seconds(0), overhead=seconds(0), per_example=seconds(0)), still.population, 0, 0
+    )
+    with pytest.raises(ScheduleError, match="virtual time stands still"):
+        for _ in still.server_updates():
+            pass
+
+
 def test_clients_without_examples_take_part_and_weigh_nothing() -> None:
     played = server(synchronous(cohort=3), [0, 0, 4], Budget(server_updates=1))
     _, update = played.server_updates()

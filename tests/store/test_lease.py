@@ -140,6 +140,11 @@ def test_law_7_an_owner_elsewhere_lives_by_its_heartbeat(tmp_path: Path, elsewhe
     check_lease(tmp_path, heir.token)
 
 
+def test_law_7_a_heartbeat_of_a_far_future_holds_nothing(tmp_path: Path) -> None:
+    leave_lease(tmp_path, heartbeat=1e18)
+    take_lease(tmp_path)
+
+
 def test_law_7_patience_is_the_callers(tmp_path: Path) -> None:
     leave_lease(tmp_path, heartbeat=time.time() - 20)
     take_lease(tmp_path, patience=10)
@@ -151,7 +156,22 @@ def test_law_7_a_clock_ahead_is_no_death(tmp_path: Path) -> None:
         take_lease(tmp_path)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"token": "x"}', "\x00" * 50])
+_OWNER = '"host": "h", "boot": "b", "started": 1, "heartbeat": 1e18'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        '{"token": "x"}',
+        "\x00" * 50,
+        f'{{"token": "../../x", "pid": 1, {_OWNER}}}',
+        f'{{"token": "{"a" * 32}", "pid": Infinity, {_OWNER}}}',
+        "[" * 5000,
+    ],
+)
 def test_law_7_a_lease_that_cannot_be_read_holds_while_it_is_young(tmp_path: Path, content: str) -> None:
     file = tmp_path / "lease.json"
     file.write_text(content)

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -32,4 +33,16 @@ def test_half_a_file_is_no_progress(tmp_path: Path) -> None:
 def test_a_foreign_file_is_no_progress(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "progress.json"
     path.write_bytes(content)
+    assert read_progress(path) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("fraction", None), ("fraction", "half"), ("fraction", float("nan")), ("message", None), ("updated_wall", "now")],
+)
+def test_a_field_of_another_kind_is_no_progress(tmp_path: Path, key: str, value: object) -> None:
+    path = tmp_path / "progress.json"
+    write_progress(path, HALFWAY)
+    assert read_progress(path) == HALFWAY
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
     assert read_progress(path) is None
