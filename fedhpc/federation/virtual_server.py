@@ -235,7 +235,7 @@ class VirtualServer:
             else:
                 fruitless += 1
                 started = self._starts - starts_before
-                if fruitless > _ROUNDS_WITHOUT_ARRIVAL or (fruitless > 1 and started > _STARTS_WITHOUT_ARRIVAL):
+                if fruitless >= _ROUNDS_WITHOUT_ARRIVAL or (fruitless > 1 and started > _STARTS_WITHOUT_ARRIVAL):
                     raise ScheduleError(
                         f"{fruitless:,} deadlines passed in a row without an arrival of one of {started:,} clients; "
                         "raise the algorithm's deadline"

@@ -43,7 +43,9 @@ def test_a_schedules_cost_by_hand(tmp_path: Path) -> None:
 
 def test_a_long_schedule_is_played_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "_SECONDS_TO_PLAY", 0.3)
-    content = schedules_only(algorithms={"fedavg": SYNCHRONOUS}, budget={"client_updates": 40_000_000})
+    content = schedules_only(
+        algorithms={"fedavg": SYNCHRONOUS}, budget={"client_updates": 40_000_000}, evaluation={"every": 1e6}
+    )
     experiment = load_experiment(write(tmp_path / "long.yaml", content))
     before = time.monotonic()
     (cost,) = plan.estimate(experiment, population_of(experiment.task, None), None)

@@ -43,7 +43,7 @@ def _shown(folder: Path, terminal: bool) -> str:
     console = Console(file=io.StringIO(), force_terminal=terminal, width=100)
     thread = threading.Thread(target=live)
     thread.start()
-    progress_display.watch(sweep, console)
+    progress_display.watch(sweep, console, lambda: None)
     thread.join()
     assert isinstance(console.file, io.StringIO)
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
