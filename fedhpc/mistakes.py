@@ -58,7 +58,7 @@ def _sentence(path: str, details: ErrorDetails, place: _Place) -> str:
     match details["type"]:
         case "extra_forbidden":
             known = list(place.block.model_fields) if place.block else []
-            return f"{path}: unknown key{_nearest(key, known)}; {parent or 'the file'} has the keys {', '.join(known)}"
+            return f"{path}: unknown key{nearest(key, known)}; {parent or 'the file'} has the keys {', '.join(known)}"
         case "missing":
             return f"{path}: missing{_allowed(place.kinds)}"
         case "value_error":
@@ -74,14 +74,14 @@ def _sentence(path: str, details: ErrorDetails, place: _Place) -> str:
             tags = _words(context["expected_tags"])
             tag = context["tag"]
             where = f"{path}.{context['discriminator'].strip(_QUOTES)}"
-            return f"{where}: {tag!r} is unknown{_nearest(tag, tags)}; known: {', '.join(tags)}"
+            return f"{where}: {tag!r} is unknown{nearest(tag, tags)}; known: {', '.join(tags)}"
         case "union_tag_not_found":
             where = f"{path}.{context['discriminator'].strip(_QUOTES)}"
             tags = sorted({str(tag) for kind in place.kinds if _is_block(kind) for tag in _tags(kind)})
             return f"{where}: missing; known: {', '.join(tags)}"
         case "literal_error":
             words = _words(context["expected"])
-            return f"{path}: {shown} is not allowed{_nearest(str(value), words)}; allowed: {', '.join(words)}"
+            return f"{path}: {shown} is not allowed{nearest(str(value), words)}; allowed: {', '.join(words)}"
         case "string_pattern_mismatch":
             name = path.removesuffix(".[key]")
             return f"{name}: a name is lower-case letters, digits and underscores, since it becomes a folder"
@@ -96,7 +96,8 @@ def _plain(message: str) -> str:
     return message[0].lower() + message[1:]
 
 
-def _nearest(word: str, known: list[str]) -> str:
+def nearest(word: str, known: Sequence[str]) -> str:
+    """The end of a sentence that names the known word most like this one; empty where none is like it."""
     close = difflib.get_close_matches(str(word), known, n=1, cutoff=0.5)
     return f"; did you mean '{close[0]}'?" if close else ""
 

@@ -1,6 +1,5 @@
 """A sweep's results folder: where its parts lie, what it holds already, and whether a sweep may use it."""
 
-import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from fedhpc.data.paths import find_data
 from fedhpc.data.preparation import fingerprint_of
 from fedhpc.data.settings import DataFile, TextFile
 from fedhpc.experiment import Experiment, Run, dump_experiment, load_experiment
-from fedhpc.mistakes import ExperimentError
+from fedhpc.mistakes import ExperimentError, nearest
 from fedhpc.store.progress import read_progress
 from fedhpc.store.replacing import replacing
 from fedhpc.store.run_file import finished_digest
@@ -108,9 +107,7 @@ def refuse_foreign(folder: Path, experiment: Experiment, expected: Mapping[Run, 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """The sentence that tells of a name that is not there, and of the nearest that is."""
     names = list(known)
-    nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
-    return f"{kind}: '{name}' is unknown{hint}; known: {', '.join(names)}"
+    return f"{kind}: '{name}' is unknown{nearest(name, names)}; known: {', '.join(names)}"
 
 
 def _differences(before: Experiment, now: Experiment) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """A site: how one machine runs jobs. A YAML file in ``configs/sites``, or a person's own."""
 
-import difflib
 import os
 import shlex
 import shutil
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, ValidationError
 
-from fedhpc.mistakes import ExperimentError, sentences
+from fedhpc.mistakes import ExperimentError, nearest, sentences
 from fedhpc.ranks.world import mpiexec
 from fedhpc.settings import Settings
 from fedhpc.yaml_text import read_yaml
@@ -67,10 +66,9 @@ def load_site(name: str | None = None) -> Site:
         if chosen == "local":
             return Site.model_validate({})
         known = sorted(file.stem for file in FOLDER.glob("*.yaml"))
-        nearest = difflib.get_close_matches(chosen, known, n=1, cutoff=0.5)
-        hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
+        meant, all_known = nearest(chosen, known), ", ".join(known) or "local"
         raise ExperimentError(
-            Path("site"), [f"{chosen!r} is unknown{hint}; known: {', '.join(known) or 'local'}, or the path of a file"]
+            Path("site"), [f"{chosen!r} is unknown{meant}; known: {all_known}, or the path of a file"]
         )
     raw = read_yaml(path)
     try:

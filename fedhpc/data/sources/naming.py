@@ -1,11 +1,10 @@
 """Columns and the keys that name them: what a sentence about either has in common."""
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedhpc.mistakes import ExperimentError
+from fedhpc.mistakes import ExperimentError, nearest
 
 
 @dataclass(frozen=True)
@@ -27,9 +26,9 @@ def check_columns(named: Sequence[Named], known: Sequence[str], path: Path) -> N
     for name in named:
         if name.column in known:
             continue
-        close = difflib.get_close_matches(name.column, known, n=1, cutoff=0.5)
-        meant = f"; did you mean '{close[0]}'?" if close else ""
         has = f"it has {', '.join(map(repr, known))}" if known else "it has none"
-        mistakes.append(f"task.data.{name.key}: the file has no column '{name.column}'{meant}; {has}")
+        mistakes.append(
+            f"task.data.{name.key}: the file has no column '{name.column}'{nearest(name.column, known)}; {has}"
+        )
     if mistakes:
         raise ExperimentError(path, mistakes)
