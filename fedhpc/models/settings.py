@@ -20,4 +20,30 @@ class MLP(Settings):
     hidden: list[Annotated[int, Field(ge=1, le=65_536)]] = Field([64], min_length=1)
 
 
-Model = Annotated[Logistic | MLP, Field(discriminator="name")]
+class EMNISTCNN(Settings):
+    """Two convolutions, pooling and two fully connected layers, with dropout (Reddi et al. 2021; Hard et al.)."""
+
+    name: Literal["emnist_cnn"]
+
+
+class MNISTCNN(Settings):
+    """Two convolutions, each with pooling, and two fully connected layers (FedCompass)."""
+
+    name: Literal["mnist_cnn"]
+
+
+class CIFAR100ResNet18(Settings):
+    """ResNet-18 with group normalisation (Reddi et al. 2021; Hard et al.)."""
+
+    name: Literal["cifar100_resnet18"]
+
+
+class StackOverflowLSTM(Settings):
+    """An LSTM that scores each next token of a sentence (Reddi et al. 2021; Hard et al.)."""
+
+    name: Literal["stackoverflow_lstm"]
+
+
+Model = Annotated[
+    Logistic | MLP | EMNISTCNN | MNISTCNN | CIFAR100ResNet18 | StackOverflowLSTM, Field(discriminator="name")
+]

@@ -3,10 +3,12 @@ import sys
 
 import pytest
 import torch
+from torch.nn import functional
 
 from fedhpc.models.architectures import build_model
 from fedhpc.models.dense import DenseGradient
-from fedhpc.models.settings import MLP, Logistic
+from fedhpc.models.dropout import give_noise, noise_bytes
+from fedhpc.models.settings import EMNISTCNN, MLP, MNISTCNN, CIFAR100ResNet18, Logistic, StackOverflowLSTM
 
 LOGISTIC = Logistic(name="logistic")
 
@@ -18,10 +20,16 @@ LOGISTIC = Logistic(name="logistic")
         (LOGISTIC, (28, 28), 10, 7850),  # the usual figure for MNIST
         (MLP(name="mlp"), (64,), 10, 64 * 64 + 64 + 64 * 10 + 10),
         (MLP(name="mlp", hidden=[5, 3]), (2, 2), 2, (4 * 5 + 5) + (5 * 3 + 3) + (3 * 2 + 2)),
+        # The papers' own counts (FedCompass: the sum of its table 8).
+        (EMNISTCNN(name="emnist_cnn"), (28, 28), 62, 1_206_590),
+        (EMNISTCNN(name="emnist_cnn"), (28, 28, 1), 62, 1_206_590),
+        (MNISTCNN(name="mnist_cnn"), (28, 28), 10, 832 + 51_264 + 524_800 + 5_130),
+        (CIFAR100ResNet18(name="cifar100_resnet18"), (32, 32, 3), 100, 11_227_812),
+        (CIFAR100ResNet18(name="cifar100_resnet18"), (24, 24, 3), 100, 11_227_812),
     ],
 )
 def test_parameters_and_output_shape(settings, shape, classes, parameters):
-    model = build_model(settings, shape, classes)
+    model = build_model(settings, shape, classes).eval()
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters
     assert model(torch.zeros(7, *shape)).shape == (7, classes)
 
@@ -41,6 +49,50 @@ def test_mlp_has_relu_between_its_layers_and_none_at_its_end():
     assert model(torch.tensor([[3.0], [-3.0]])).ravel().tolist() == [-5.5, 0.5]
 
 
+def test_the_lstm_scores_each_next_token():
+    model = build_model(StackOverflowLSTM(name="stackoverflow_lstm"), (20,), 10_004)
+    assert sum(parameter.numel() for parameter in model.parameters()) == 4_050_748
+    assert model(torch.zeros(2, 3, dtype=torch.int64)).shape == (2, 3, 10_004)
+
+
+def test_emnist_cnn_is_reddis_network_written_out():
+    model = build_model(EMNISTCNN(name="emnist_cnn"), (8, 9), 4)
+    images, noise = torch.randn(5, 8, 9), torch.randint(256, (5, noise_bytes(model, (8, 9))), dtype=torch.uint8)
+    w1, b1, w2, b2, w3, b3, w4, b4 = model.parameters()
+    x = functional.relu(functional.conv2d(images[:, None], w1, b1))
+    x = functional.max_pool2d(functional.relu(functional.conv2d(x, w2, b2)), 2)  # 64 of 2 by 2
+    kept = (noise[:, : 2 * 2 * 64].view(5, 2, 2, 64) >= 64).permute(0, 3, 1, 2)
+    x = functional.relu((x * kept / 0.75).flatten(1) @ w3.t() + b3)
+    x = (x * (noise[:, 2 * 2 * 64 :] >= 128) / 0.5) @ w4.t() + b4
+    give_noise(model, noise)
+    torch.testing.assert_close(model(images), x)
+
+
+def test_mnist_cnn_is_fedcompass_table_8_written_out():
+    model = build_model(MNISTCNN(name="mnist_cnn"), (28, 28), 10)
+    images = torch.randn(2, 28, 28)
+    w1, b1, w2, b2, w3, b3, w4, b4 = model.parameters()
+    x = functional.max_pool2d(functional.relu(functional.conv2d(images[:, None], w1, b1)), 2)
+    assert x.shape[1:] == (32, 12, 12)
+    x = functional.max_pool2d(functional.relu(functional.conv2d(x, w2, b2)), 2)
+    assert x.shape[1:] == (64, 4, 4)
+    torch.testing.assert_close(model(images), functional.relu(x.flatten(1) @ w3.t() + b3) @ w4.t() + b4)
+
+
+def test_resnet_has_four_stages_each_half_the_size_of_the_one_before():
+    model = build_model(CIFAR100ResNet18(name="cifar100_resnet18"), (64, 64, 3), 100)
+    sizes, x = [], torch.randn(2, 64, 64, 3)
+    for layer in model:
+        x = layer(x)
+        sizes.append(tuple(x.shape[1:]))
+    stages = [(64, 16, 16)] * 2 + [(128, 8, 8)] * 2 + [(256, 4, 4)] * 2 + [(512, 2, 2)] * 2
+    assert sizes[4] == (64, 16, 16)
+    assert sizes[6:-2:2] == stages  # after each block's ReLU
+    norms = [layer for layer in model.modules() if isinstance(layer, torch.nn.GroupNorm)]
+    assert len(norms) == 1 + 8 * 2 + 3
+    assert {norm.num_groups for norm in norms} == {2}
+
+
 def test_settings_and_data_import_no_torch():
     code = "import sys, fedhpc.models.settings, fedhpc.data.preparation; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -56,6 +108,6 @@ def test_the_closed_form_gradient_is_autograds(settings, batch):
     for parameter in ours.parameters():
         parameter.grad = torch.full_like(parameter, 9.0)
     DenseGradient(list(ours.parameters()))(features, labels)
-    torch.nn.functional.cross_entropy(theirs(features), labels).backward()
+    functional.cross_entropy(theirs(features), labels).backward()
     for our, their in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(our.grad, their.grad, rtol=1e-5, atol=1e-7)

@@ -1,0 +1,23 @@
+"""Whether the data's examples fit the named model, told before anything is trained (law 6)."""
+
+from fedhpc.models.settings import EMNISTCNN, MLP, MNISTCNN, CIFAR100ResNet18, Logistic, Model
+
+_SMALLEST_SIDE = {EMNISTCNN: 6, MNISTCNN: 16, CIFAR100ResNet18: 1}
+"""Pixels that are left with at least one after the model's convolutions and poolings."""
+
+
+def shape_mistakes(settings: Model, shape: tuple[int, ...]) -> list[str]:
+    """Sentences on why the model cannot take examples of ``shape``; none where it can."""
+    lies = f"task.model.name: {settings.name} takes {{}}; the data's examples have the shape {list(shape)}; "
+    if isinstance(settings, Logistic | MLP):
+        return []
+    if type(settings) not in _SMALLEST_SIDE:
+        if len(shape) == 1:
+            return []
+        return [lies.format("sentences, [tokens]") + "name an image model, or mlp"]
+    if len(shape) not in (2, 3):
+        return [lies.format("images, [height, width] or [height, width, channels]") + "name mlp or logistic"]
+    smallest = _SMALLEST_SIDE[type(settings)]
+    if min(shape[:2]) < smallest:
+        return [lies.format(f"images of at least {smallest} by {smallest} pixels") + "name mlp or logistic"]
+    return []

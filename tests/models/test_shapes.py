@@ -1,0 +1,38 @@
+import pytest
+import torch
+
+from fedhpc.models.architectures import build_model
+from fedhpc.models.settings import EMNISTCNN, MLP, MNISTCNN, CIFAR100ResNet18, StackOverflowLSTM
+from fedhpc.models.shapes import shape_mistakes
+
+EMNIST, MNIST = EMNISTCNN(name="emnist_cnn"), MNISTCNN(name="mnist_cnn")
+RESNET, LSTM = CIFAR100ResNet18(name="cifar100_resnet18"), StackOverflowLSTM(name="stackoverflow_lstm")
+
+
+@pytest.mark.parametrize(("settings", "side"), [(EMNIST, 6), (MNIST, 16), (RESNET, 1)])
+def test_the_smallest_image_that_passes_is_the_smallest_that_computes(settings, side):
+    for shape in ((side, side), (side, side, 3)):
+        assert shape_mistakes(settings, shape) == []
+        assert build_model(settings, shape, 4).eval()(torch.zeros(2, *shape)).shape == (2, 4)
+    for shape in ((side - 1, side), (side, side - 1, 3)):
+        (told,) = shape_mistakes(settings, shape)
+        assert told.startswith(f"task.model.name: {settings.name} takes images of at least {side} by {side} pixels")
+        assert str(list(shape)) in told
+
+
+@pytest.mark.parametrize("shape", [(784,), (), (2, 28, 28, 1)])
+def test_what_is_no_image_is_refused_with_its_shape(shape):
+    (told,) = shape_mistakes(EMNIST, shape)
+    assert "[height, width]" in told
+    assert str(list(shape)) in told
+
+
+def test_sentences_are_one_row_of_tokens():
+    assert shape_mistakes(LSTM, (20,)) == []
+    (told,) = shape_mistakes(LSTM, (28, 28))
+    assert "sentences" in told
+
+
+def test_the_flattening_models_take_any_shape():
+    for shape in ((), (3,), (2, 3, 4, 5)):
+        assert shape_mistakes(MLP(name="mlp"), shape) == []
