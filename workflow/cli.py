@@ -105,7 +105,9 @@ def bench(
     repeats: Annotated[int, typer.Option(min=1, help="How often each workload is measured.")] = 5,
     workloads: Annotated[
         list[str] | None,
-        typer.Option("--workloads", metavar="NAME ...", help="Measure only these. By default all, half an hour."),
+        typer.Option(
+            "--workloads", metavar="NAME ...", help="Measure only these. By default all, a quarter of an hour."
+        ),
     ] = None,
     site: SiteName = None,
     small: Annotated[

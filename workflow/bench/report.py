@@ -30,7 +30,9 @@ def refuse_unwritable(file: Path) -> None:
         finally:
             probe.unlink(missing_ok=True)
     except OSError as error:
-        raise ExperimentError(file, [f"--json: cannot be written: {error.strerror}; name another file"]) from None
+        # The folder's name may be a plain file's, for which Linux has an odd word.
+        reason = f"{file.parent} is no folder" if isinstance(error, FileExistsError) else error.strerror
+        raise ExperimentError(file, [f"--json: cannot be written: {reason}; name another file"]) from None
 
 
 def table(workloads: dict[str, Any]) -> Table:
