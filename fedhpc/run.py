@@ -16,6 +16,8 @@ import numpy as np
 import yaml
 
 from fedhpc.budget import Budget
+from fedhpc.clients.steps.choice_file import OtherChoice, choice_file, kept_choice
+from fedhpc.clients.steps.step_choice import StepChoice, StepWishes
 from fedhpc.data.federated import FederatedData, open_prepared
 from fedhpc.data.preparation import fingerprint_of, population_of, prepared_data
 from fedhpc.experiment import Experiment, Run, RunSettings
@@ -26,7 +28,7 @@ from fedhpc.federation.recorder import Metrics, Recorder, client_columns
 from fedhpc.federation.schedule import make_schedule
 from fedhpc.federation.virtual_server import ScheduleError, ServerUpdate, VirtualServer
 from fedhpc.mistakes import ExperimentError
-from fedhpc.ranks.world import abort_together, agree, join_world, wait_for_all, watched
+from fedhpc.ranks.world import abort_together, agree, join_world, local_rank, wait_for_all, watched
 from fedhpc.store.lease import LeaseHeld, LeaseLost, check_lease, live_owner
 from fedhpc.store.progress import Progress, write_progress
 from fedhpc.store.record import RunRecord
@@ -36,6 +38,7 @@ from fedhpc.task import Classification
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+NO_WISHES = StepWishes()
 _PULSE_SECONDS = 1.0
 
 
@@ -49,11 +52,20 @@ class _Start:
     finished: bool
 
 
-def run(experiment: Experiment, cell: Run, folder: Path, *, lease: str | None, checkpoint_seconds: float) -> bool:
+def run(
+    experiment: Experiment,
+    cell: Run,
+    folder: Path,
+    *,
+    lease: str | None,
+    checkpoint_seconds: float,
+    step: StepWishes = NO_WISHES,
+) -> bool:
     """Lives one federation through and publishes its result; call it on every rank of the job, or alone.
 
-    ``lease`` is the token of the sweep that this run belongs to, or None for a run of its own. True if the run was
-    computed, False if its result was there already. A run that was interrupted goes on from its checkpoint.
+    ``lease`` is the token of the sweep that this run belongs to, or None for a run of its own. ``step`` says how
+    clients' steps are to be computed, where that is not left to a measurement. True if the run was computed, False if
+    its result was there already. A run that was interrupted goes on from its checkpoint.
 
     Raises on every rank ExperimentError (the settings cannot work with these data), LeaseHeld (a live sweep holds the
     folder), LeaseLost (the sweep that started it is over) and LauncherError. Any later failure ends the whole job.
@@ -64,17 +76,21 @@ def run(experiment: Experiment, cell: Run, folder: Path, *, lease: str | None, c
     start = agree(world, lambda: _prepare(experiment, cell, settings, folder, lease))
     if start.finished:
         return False
+    choice: StepChoice | None = None
+    if start.prepared is not None:
+        prepared = start.prepared
+        choice = agree(world, lambda: _choose(experiment, cell, settings, prepared, folder, world, step))
     with abort_together(world, quietly=(LeaseLost, ScheduleError)), watched(world), _told_of(cell):
         schedule = make_schedule(settings, start.population)
         recorder = Recorder(settings.evaluation)
-        files = _Files(cell, folder, settings.budget, start.digest, lease, checkpoint_seconds)
-        if start.prepared is not None:
-            quality = _train(settings, schedule, recorder, open_prepared(start.prepared), files, world)
+        files = _Files(cell, folder, settings.budget, start.digest, choice, lease, checkpoint_seconds)
+        if start.prepared is not None and choice is not None:
+            quality = _train(settings, schedule, recorder, open_prepared(start.prepared), choice, files, world)
         else:
             quality = {}
             _play(schedule, recorder, files)
         if world is None or world.rank == 0:
-            attributes = _attributes(experiment, settings, start, started, world)
+            attributes = _attributes(experiment, settings, start, choice, started, world)
             files.publish(
                 RunRecord(
                     cell.algorithm,
@@ -110,6 +126,30 @@ def _prepare(experiment: Experiment, cell: Run, settings: RunSettings, folder: P
     return _Start(digest, prepared, population, found == digest)
 
 
+def _choose(
+    experiment: Experiment,
+    cell: Run,
+    settings: RunSettings,
+    prepared: Path,
+    folder: Path,
+    world: "MPI.Intracomm | None",
+    wishes: StepWishes,
+) -> StepChoice:
+    """How this algorithm's steps are computed: as the folder has it, or else as a measurement has it."""
+    from fedhpc.clients.steps.calibration import calibrate
+    from fedhpc.clients.steps.candidates import UnfitChoice
+
+    assert isinstance(settings.task, Classification)
+    model, client, data = settings.task.model, settings.algorithm.client, open_prepared(prepared)
+    file = choice_file(folder / cell.algorithm, model, client, data.shape, data.classes)
+    ranks = 1 if world is None else world.size
+    most = -(-settings.algorithm.updates // ranks)
+    try:
+        return kept_choice(file, wishes, lambda: calibrate(model, client, data, most, wishes))
+    except (UnfitChoice, OtherChoice) as error:
+        raise ExperimentError(experiment.file, [f"algorithms.{cell.algorithm}: {error}"]) from None
+
+
 def _play(schedule: VirtualServer, recorder: Recorder, files: "_Files") -> None:
     """A task that trains nothing: the schedule alone."""
     for update in schedule.server_updates():
@@ -123,13 +163,13 @@ def _train(
     schedule: VirtualServer,
     recorder: Recorder,
     data: FederatedData,
+    choice: StepChoice,
     files: "_Files",
     world: "MPI.Intracomm | None",
 ) -> dict[int, Metrics]:
     """Metrics by version, on rank 0; the training ranks return when it is over."""
-    import torch
-
     from fedhpc.clients.local_training import LocalTraining
+    from fedhpc.clients.steps.device import prepare_device
     from fedhpc.federation.aggregation import Aggregator
     from fedhpc.federation.engine import Engine
     from fedhpc.ranks.mailbox import Rest
@@ -137,15 +177,14 @@ def _train(
     from fedhpc.ranks.training_rank import TrainingRank
 
     assert isinstance(settings.task, Classification)
-    torch.set_num_threads(1)
-    # What use_deterministic_algorithms(True) does, without its import of torch's compiler.
-    torch.set_deterministic_debug_mode("error")
-    training = LocalTraining(settings.task.model, settings.algorithm.client, data, settings.seed, settings.trial)
+    client = settings.algorithm.client
+    prepare_device(choice, client.precision, local_rank(world))
+    training = LocalTraining(settings.task.model, client, data, settings.seed, settings.trial, choice)
     if world is not None and world.rank > 0:
         TrainingRank(world, training).serve()
         return {}
     initial = training.initial_weights()
-    ranks = TrainingRanks(world, len(initial))
+    ranks = TrainingRanks(world)
     engine = Engine(
         schedule,
         recorder,
@@ -154,9 +193,10 @@ def _train(
         ranks,
         Rest(),
         training.shards,
+        choice.clients,
         lambda engine: files.pulse(engine.newest, engine.checkpoint),
     )
-    checkpoint = load_checkpoint(files.checkpoint, files.digest)
+    checkpoint = load_checkpoint(files.checkpoint, files.digest, choice)
     if checkpoint is not None:
         engine.restore(checkpoint)
     engine.run()
@@ -170,9 +210,16 @@ class _Files:
     """What a run leaves in the folder while it lives, and at its end."""
 
     def __init__(
-        self, cell: Run, folder: Path, budget: Budget, digest: str, lease: str | None, checkpoint_seconds: float
+        self,
+        cell: Run,
+        folder: Path,
+        budget: Budget,
+        digest: str,
+        choice: StepChoice | None,
+        lease: str | None,
+        checkpoint_seconds: float,
     ) -> None:
-        self.digest = digest
+        self.digest, self._choice = digest, choice
         self.checkpoint = cell.file(folder, ".checkpoint")
         self._result, self._progress = cell.file(folder, ".h5"), cell.file(folder, ".progress.json")
         self._folder, self._lease, self._budget = folder, lease, budget
@@ -192,8 +239,8 @@ class _Files:
         if now >= self._next_progress:
             self._next_progress = now + _PULSE_SECONDS
             write_progress(self._progress, self._running(newest))
-        if checkpoint is not None and now >= self._next_checkpoint:
-            save_checkpoint(self.checkpoint, checkpoint(), self.digest)
+        if checkpoint is not None and self._choice is not None and now >= self._next_checkpoint:
+            save_checkpoint(self.checkpoint, checkpoint(), self.digest, self._choice)
             self._next_checkpoint = time.monotonic() + self._every
 
     def _running(self, newest: ServerUpdate) -> Progress:
@@ -231,13 +278,20 @@ def _told_of(cell: Run) -> Iterator[None]:
 
 
 def _attributes(
-    experiment: Experiment, settings: RunSettings, start: _Start, started: float, world: "MPI.Intracomm | None"
+    experiment: Experiment,
+    settings: RunSettings,
+    start: _Start,
+    choice: StepChoice | None,
+    started: float,
+    world: "MPI.Intracomm | None",
 ) -> dict[str, str | int | float]:
     libraries = {name: version(name) for name in ("numpy", "torch", "h5py", "mpi4py")}
     names: dict[str, str | int | float] = {}
     if start.prepared is not None:
         data = open_prepared(start.prepared)
         names = {"class_names": json.dumps(data.class_names), "client_names": json.dumps(data.client_names)}
+    if choice is not None:
+        names |= {"step": choice.model_dump_json(), "processor": _processor(choice)}
     return names | {
         "title": experiment.title,
         "experiment": experiment.name,
@@ -252,3 +306,12 @@ def _attributes(
         "started_wall": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "wall_seconds": time.time() - started,
     }
+
+
+def _processor(choice: StepChoice) -> str:
+    """What computes: results have the same bytes on processors of one instruction set, or GPUs of one model."""
+    import torch
+
+    if choice.device == "cuda":
+        return torch.cuda.get_device_name()
+    return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"

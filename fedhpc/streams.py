@@ -19,6 +19,7 @@ class Purpose(IntEnum):
     LATENCY = 3
     BATCHES = 4
     HELD_OUT = 5
+    DROPOUT = 6
 
 
 def trial_seed(seed: int, trial: int, purpose: Purpose) -> np.random.SeedSequence:
@@ -39,8 +40,8 @@ class ParticipationStream:
     """
 
     def __init__(self, seed: int, trial: int, purpose: Purpose) -> None:
-        key = trial_seed(seed, trial, purpose).generate_state(2, np.uint64)
-        self._philox = np.random.Philox(key=key)
+        self._key = trial_seed(seed, trial, purpose).generate_state(2, np.uint64)
+        self._philox = np.random.Philox(key=self._key)
         self._state = self._philox.state
         self._counter = self._state["state"]["counter"]
         self._generator = np.random.Generator(self._philox)
@@ -51,3 +52,8 @@ class ParticipationStream:
         self._counter[3] = client
         self._philox.state = self._state
         return self._generator
+
+    def own(self, client: int, participation: int) -> np.random.Generator:
+        """The same stream as an object of its own, for several at a time."""
+        counter = np.array([0, 0, participation, client], np.uint64)
+        return np.random.Generator(np.random.Philox(counter=counter, key=self._key))

@@ -1,8 +1,10 @@
-"""torch's optimisers by the experiment's names, on one flat vector.
+"""torch's optimisers by the experiment's names, on tensors that their owner updates in place.
 
 torch's own update functions are used, without its Optimizer class: that imports torch's compiler at the first step,
 two seconds of every rank's start, and spends more on bookkeeping than a small model's step takes.
 """
+
+from collections.abc import Sequence
 
 import torch
 from torch.optim.adam import adam
@@ -12,30 +14,66 @@ from torch.optim.sgd import sgd
 from fedhpc.optimizers import SGD, AdamW, Optimizer
 
 
-class FlatOptimizer:
-    """An optimiser of ``weights`` along ``gradient``, float32 [parameters] both; ``step()`` changes ``weights``."""
+class TorchOptimizer:
+    """An optimiser of ``weights``, float32 tensors that ``step()`` changes in place.
 
-    def __init__(self, settings: Optimizer, weights: torch.Tensor, gradient: torch.Tensor) -> None:
-        self._settings, self._weights, self._gradient = settings, weights, gradient
-        self.reset()
+    Where their leading axis counts clients that are trained together, a step may concern the first few only: all of
+    them have then taken equally many steps.
+    """
+
+    def __init__(self, settings: Optimizer, weights: Sequence[torch.Tensor]) -> None:
+        self._settings, self._weights = settings, list(weights)
+        names: tuple[str, ...] = ("mean", "square")
+        if isinstance(settings, SGD):
+            names = ("momentum",) if settings.momentum else ()
+        self.state = {name: [torch.zeros_like(weight) for weight in self._weights] for name in names}
+        # On a GPU the count lives there, so that a captured step can be replayed.
+        self._on_device = bool(self._weights) and self._weights[0].is_cuda
+        if not isinstance(settings, SGD):
+            device = self._weights[0].device if self._on_device else "cpu"
+            self.state["steps"] = [torch.zeros((), device=device) for _ in self._weights]
 
     def reset(self) -> None:
         """As new: no momentum, no moments."""
-        self.state: dict[str, torch.Tensor] = {}
+        for tensors in self.state.values():
+            for tensor in tensors:
+                tensor.zero_()
 
-    def step(self) -> None:
-        """One step; without momentum and weight decay, the weights less rate times gradient."""
-        settings = self._settings
+    def step(self, gradients: Sequence[torch.Tensor], clients: int | None = None) -> None:
+        """One step along ``gradients``, shaped like the weights, or like those of the first ``clients``."""
+        settings, weights, state = self._settings, self._weights, self.state
+        if clients is not None and clients < len(weights[0]):
+            weights = [weight[:clients] for weight in weights]
+            state = {
+                name: tensors if name == "steps" else [tensor[:clients] for tensor in tensors]
+                for name, tensors in state.items()
+            }
         if not isinstance(settings, SGD):
-            self._adaptive_step()
+            (adamw if isinstance(settings, AdamW) else adam)(
+                weights,
+                list(gradients),
+                state["mean"],
+                state["square"],
+                [],
+                state["steps"],
+                foreach=False,
+                capturable=self._on_device,
+                amsgrad=False,
+                beta1=settings.betas[0],
+                beta2=settings.betas[1],
+                lr=settings.rate,
+                weight_decay=settings.weight_decay,
+                eps=settings.epsilon,
+                maximize=False,
+            )
         elif settings.momentum == settings.weight_decay == 0:
-            self._weights.add_(self._gradient, alpha=-settings.rate)
+            for weight, gradient in zip(weights, gradients, strict=True):
+                weight.add_(gradient, alpha=-settings.rate)
         else:
-            momentum = [self.state.get("momentum")]
             sgd(
-                [self._weights],
-                [self._gradient],
-                momentum,
+                weights,
+                list(gradients),
+                list(state["momentum"]) if settings.momentum else [None] * len(weights),
                 foreach=False,
                 weight_decay=settings.weight_decay,
                 momentum=settings.momentum,
@@ -44,31 +82,3 @@ class FlatOptimizer:
                 nesterov=False,
                 maximize=False,
             )
-            if momentum[0] is not None:
-                self.state["momentum"] = momentum[0]
-
-    def _adaptive_step(self) -> None:
-        settings = self._settings
-        assert not isinstance(settings, SGD)
-        if not self.state:
-            self.state = {
-                "mean": torch.zeros_like(self._weights),
-                "square": torch.zeros_like(self._weights),
-                "steps": torch.zeros(()),
-            }
-        (adamw if isinstance(settings, AdamW) else adam)(
-            [self._weights],
-            [self._gradient],
-            [self.state["mean"]],
-            [self.state["square"]],
-            [],
-            [self.state["steps"]],
-            foreach=False,
-            amsgrad=False,
-            beta1=settings.betas[0],
-            beta2=settings.betas[1],
-            lr=settings.rate,
-            weight_decay=settings.weight_decay,
-            eps=settings.epsilon,
-            maximize=False,
-        )

@@ -1,15 +1,16 @@
 """Federations for tests: the engine in this process, and a plain reference to compare it with."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from fedhpc.clients.local_training import LocalTraining
-from fedhpc.clients.work import Answer, Evaluate, ShardCounts, Train, Work
+from fedhpc.clients.steps.device import prepare_device
+from fedhpc.clients.steps.step_choice import StepChoice
+from fedhpc.clients.work import Answer, Evaluate, Member, ShardCounts, Train, Work
 from fedhpc.data.federated import FederatedData, open_prepared
 from fedhpc.data.preparation import prepare
 from fedhpc.experiment import Run, RunSettings, load_experiment
@@ -28,6 +29,7 @@ class Federation:
 
     settings: RunSettings
     data: FederatedData
+    choice: StepChoice = StepChoice(form="dense")
 
     @classmethod
     def of(cls, file: Path, algorithm: str, scenario: str = "domain", trial: int = 0) -> "Federation":
@@ -37,10 +39,11 @@ class Federation:
         return cls(experiment.settings_of(Run(algorithm, scenario, trial)), open_prepared(prepared))
 
     def training(self) -> LocalTraining:
-        torch.set_num_threads(1)
         settings = self.settings
         assert isinstance(settings.task, Classification)
-        return LocalTraining(settings.task.model, settings.algorithm.client, self.data, settings.seed, settings.trial)
+        model, client = settings.task.model, settings.algorithm.client
+        prepare_device(self.choice, client.precision)
+        return LocalTraining(model, client, self.data, settings.seed, settings.trial, self.choice)
 
     def engine(
         self,
@@ -55,9 +58,10 @@ class Federation:
             Recorder(self.settings.evaluation),
             Aggregator(self.settings.algorithm.server_optimizer, initial),
             own or Own(training),
-            others or TrainingRanks(None, len(initial)),
+            others or TrainingRanks(None),
             Rest(),
             training.shards,
+            self.choice.clients,
             pulse,
         )
 
@@ -69,9 +73,9 @@ class Own(OwnRank):
         super().__init__(training)
         self.done: list[Work] = []
 
-    def do(self, work: Work, weights: np.ndarray, between_steps: Callable[[], None]) -> Answer:
+    def do(self, work: Work, versions: Mapping[int, np.ndarray], between_steps: Callable[[], None]) -> Answer:
         self.done.append(work)
-        return super().do(work, weights, between_steps)
+        return super().do(work, versions, between_steps)
 
 
 @dataclass
@@ -88,10 +92,10 @@ class Ranks:
         free = [rank for rank in (1, 2, 3) if sum(1 for at, _ in self._under_way if at == rank) < 2]
         return self.random.choice(free) if free and self.random.random() < 0.8 else None
 
-    def give(self, rank: int, work: Work, weights: np.ndarray) -> None:
-        assert work.version not in self.forgotten
+    def give(self, rank: int, work: Work, versions: Mapping[int, np.ndarray]) -> None:
+        assert self.forgotten.isdisjoint(work.versions)
         self.given.append(work)
-        self._under_way.append((rank, OwnRank(self.training).do(work, weights, lambda: None)))
+        self._under_way.append((rank, OwnRank(self.training).do(work, versions, lambda: None)))
 
     def forget(self, version: int) -> None:
         self.forgotten.add(version)
@@ -108,21 +112,25 @@ Evaluations = dict[int, list[ShardCounts]]
 def reference(federation: Federation) -> tuple[np.ndarray, Evaluations, int]:
     """The final weights, the evaluated versions' counts, and how many client updates were trained.
 
-    Every client update is computed when its server update comes, in the schedule's order, with all versions kept."""
+    Every client update is computed by itself when its server update comes, with all versions kept: those that start
+    from the version just before it last, and of these and of the others the longest first."""
     training = federation.training()
     aggregator = Aggregator(federation.settings.algorithm.server_optimizer, training.initial_weights())
     recorder = Recorder(federation.settings.evaluation)
     versions, evaluations, trained = [aggregator.weights()], {}, 0
     for update in make_schedule(federation.settings, federation.data.population).server_updates():
         if update.version:
-            deltas, weights = [], []
-            for participation, weight in zip(update.updates, update.weights, strict=True):
-                start = versions[participation.version]
-                key = (participation.client, participation.participation, participation.steps)
-                deltas.append(training.client_update(start, *key, lambda: None))
-                weights.append(weight)
+            pairs = list(zip(update.updates, update.weights, strict=True))
+            pairs.sort(key=lambda pair: (pair[0].version == update.version - 1, -pair[0].steps))
+            total = np.zeros_like(versions[0])
+            for update_of, weight in pairs:
+                start = {update_of.version: versions[update_of.version]}
+                member = Member(
+                    update_of.version, update_of.client, update_of.participation, update_of.steps, weight
+                )
+                total += training.update(start, [member], lambda: None)
                 trained += 1
-            versions.append(aggregator.step(deltas, weights))
+            versions.append(aggregator.step(total))
         if recorder.observe(update):
             evaluations[update.version] = [training.evaluate(versions[-1], shard) for shard in range(training.shards)]
     last = recorder.finish()
@@ -134,3 +142,8 @@ def reference(federation: Federation) -> tuple[np.ndarray, Evaluations, int]:
 def trained(work: list[Work]) -> list[Train]:
     """The client updates among the work."""
     return [piece for piece in work if not isinstance(piece, Evaluate)]
+
+
+def alone(training: LocalTraining, weights: np.ndarray, client: int, participation: int, steps: int) -> np.ndarray:
+    """One client's delta."""
+    return training.update({0: weights}, [Member(0, client, participation, steps, 1.0)], lambda: None)

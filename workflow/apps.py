@@ -4,6 +4,7 @@ They run on workers and import neither torch nor parsl. All work in one results 
 what is run, and all look first whether their sweep still owns that folder (law 7).
 """
 
+import json
 import os
 import re
 import signal
@@ -98,6 +99,7 @@ def train(folder: Path, run: Run, digest: str, site: Site, lease: str, prepared:
     command = [*site.launch(), sys.executable, "-m", "workflow", "run", str(folder / EXPERIMENT)]
     command += ["--algorithm", run.algorithm, "--scenario", run.scenario, "--trial", str(run.trial)]
     command += ["--output", str(folder), "--lease", lease, "--checkpoint-seconds", str(site.checkpoint_seconds)]
+    command += ["--step", json.dumps(site.step.given)]
     status = _job(command, rank_environment(site, marks), log, marks, lambda: check_lease(folder, lease))
     if status != 0 or finished_digest(run.file(folder, ".h5")) != digest:
         check_lease(folder, lease)

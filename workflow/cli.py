@@ -62,15 +62,18 @@ def run(
     output: Annotated[Path, typer.Option(help="Results folder.")],
     lease: Annotated[str | None, typer.Option(help="The token of the sweep that this run belongs to.")] = None,
     checkpoint_seconds: Annotated[float, typer.Option(min=0.0, help="Seconds between checkpoints.")] = 30.0,
+    step: Annotated[str, typer.Option(help="How steps are computed, as a site has it: '{form: plain}'.")] = "{}",
 ) -> None:
     """Run one run of an experiment: alone, or on many ranks behind mpiexec."""
     from fedhpc.experiment import Run, load_experiment
     from fedhpc.run import run as live
+    from workflow.sites import step_wishes
 
     loaded = load_experiment(experiment)
     cell = Run(algorithm, scenario, trial)
     _refuse_unknown(loaded, cell)
-    computed = live(loaded, cell, output.resolve(), lease=lease, checkpoint_seconds=checkpoint_seconds)
+    wishes = step_wishes(step)
+    computed = live(loaded, cell, output.resolve(), lease=lease, checkpoint_seconds=checkpoint_seconds, step=wishes)
     if _speaks():
         typer.echo(f"{cell.file(output, '.h5')} {'is finished' if computed else 'was finished before'}")
 

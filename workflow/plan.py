@@ -15,6 +15,7 @@ from fedhpc.experiment import Experiment, Run, RunSettings
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedule import make_schedule
 from fedhpc.federation.virtual_server import ServerUpdate
+from fedhpc.mistakes import ExperimentError
 from fedhpc.task import Classification
 from workflow.dag import refuse_unfit
 from workflow.results_folder import default_folder, digests, finished, refuse_foreign
@@ -64,7 +65,7 @@ def print_plan(experiment: Experiment, site: Site, console: Console) -> None:
         folder, expected = default_folder(experiment), digests(experiment)
         refuse_foreign(folder, experiment, expected)
         done = len(finished(folder, expected))
-        costs = list(estimate(experiment, population, prepared))
+        costs = list(estimate(experiment, population, prepared, site))
     if done:
         console.print(f"{done} of the {runs} are finished there already", highlight=False)
     console.print(_table(costs, experiment.trials))
@@ -79,10 +80,10 @@ def print_plan(experiment: Experiment, site: Site, console: Console) -> None:
         )
 
 
-def estimate(experiment: Experiment, population: Population, prepared: Path | None) -> Iterator[Cost]:
+def estimate(experiment: Experiment, population: Population, prepared: Path | None, site: Site) -> Iterator[Cost]:
     """One row for each algorithm and scenario."""
     for algorithm in experiment.algorithms:
-        per_step = _seconds_per_step(experiment, algorithm, prepared)
+        per_step = _seconds_per_step(experiment, algorithm, prepared, site)
         for scenario in experiment.scenarios:
             settings = experiment.settings_of(Run(algorithm, scenario, 0))
             last, share = _play(settings, population)
@@ -112,14 +113,21 @@ def _play(settings: RunSettings, population: Population) -> tuple[ServerUpdate, 
     return last, 1.0
 
 
-def _seconds_per_step(experiment: Experiment, algorithm: str, prepared: Path | None) -> float:
-    """Core-seconds of a mini-batch here; none where nothing is trained."""
+def _seconds_per_step(experiment: Experiment, algorithm: str, prepared: Path | None, site: Site) -> float:
+    """Core-seconds of one client's mini-batch here; none where nothing is trained."""
     if prepared is None or not isinstance(experiment.task, Classification):
         return 0.0
-    from fedhpc.clients.timing import seconds_per_step
+    from fedhpc.clients.steps.calibration import calibrate
+    from fedhpc.clients.steps.candidates import UnfitChoice
     from fedhpc.data.federated import open_prepared
 
-    return seconds_per_step(experiment.task, experiment.algorithms[algorithm].client, open_prepared(prepared))
+    settings = experiment.algorithms[algorithm]
+    most = -(-settings.updates // site.ranks_per_run)
+    try:
+        best, *_ = calibrate(experiment.task.model, settings.client, open_prepared(prepared), most, site.step)
+    except UnfitChoice as error:
+        raise ExperimentError(experiment.file, [f"algorithms.{algorithm}: {error}"]) from None
+    return best[1]
 
 
 def _table(costs: list[Cost], trials: int) -> Table:

@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import yaml
 from pydantic import Field, ValidationError
 
+from fedhpc.clients.steps.step_choice import StepWishes
 from fedhpc.mistakes import ExperimentError, nearest, sentences
 from fedhpc.ranks.world import mpiexec
 from fedhpc.settings import Settings
@@ -22,7 +24,8 @@ FOLDER = Path(__file__).resolve().parent.parent / "configs" / "sites"
 
 class Site(Settings):
     """One machine, without a queue. ``cores`` of None are all that this process may use; ``launcher`` is the command
-    up to ``-n``, by default the mpiexec that belongs to the Python in use."""
+    up to ``-n``, by default the mpiexec that belongs to the Python in use. ``step`` says how clients' steps are to be
+    computed, where that is not left to a measurement."""
 
     ranks_per_run: int = Field(2, ge=1)
     cores: int | None = Field(None, ge=1)
@@ -30,6 +33,7 @@ class Site(Settings):
     checkpoint_seconds: float = Field(30.0, gt=0)
     launcher: str | None = None
     environment: dict[str, str] = Field(default_factory=dict)
+    step: StepWishes = StepWishes()
 
     @property
     def runs_at_a_time(self) -> int:
@@ -75,6 +79,18 @@ def load_site(name: str | None = None) -> Site:
         return Site.model_validate({} if raw is None else raw)
     except ValidationError as error:
         raise ExperimentError(path, sentences(error, Site, raw, raw)) from None
+
+
+def step_wishes(text: str) -> StepWishes:
+    """A site's ``step`` from YAML text. Raises ExperimentError with every mistake in words."""
+    try:
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raw = text
+    try:
+        return StepWishes.model_validate(raw)
+    except ValidationError as error:
+        raise ExperimentError(Path("step"), sentences(error, StepWishes, raw, raw)) from None
 
 
 def parsl_config(site: Site, run_dir: Path) -> "Config":

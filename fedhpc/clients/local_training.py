@@ -1,53 +1,64 @@
-"""What a client does: local training on its own examples (McMahan et al. 2017; FedProx: Li et al. 2020).
+"""What clients do: local training on their own examples (McMahan et al. 2017; FedProx: Li et al. 2020).
 
-A client update is a pure function of (weights, client, participation, steps): the model's parameters are views of one
-flat vector, copied in at the start; the order of the examples comes from the participation's own stream; the
-optimiser starts fresh (law 2).
+A client update is a pure function of (weights, client, participation, steps): the order of the examples and dropout
+come from the participation's own streams; the optimiser starts fresh (law 2). Clients of a stack train together and
+each as if it were alone, up to rounding.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
+from fedhpc.clients.batches import Batches
+from fedhpc.clients.noise import STEPS_AT_ONCE, NoiseSource
 from fedhpc.clients.settings import ClientSettings
-from fedhpc.clients.work import ShardCounts
+from fedhpc.clients.steps.chunk import Chunk
+from fedhpc.clients.steps.make_steps import make_steps
+from fedhpc.clients.steps.step_choice import StepChoice
+from fedhpc.clients.work import Member, ShardCounts
 from fedhpc.data.federated import FederatedData
 from fedhpc.models.architectures import build_model
-from fedhpc.models.dense import DenseGradient
+from fedhpc.models.dropout import noise_bytes
 from fedhpc.models.settings import Model
 from fedhpc.streams import ParticipationStream, Purpose, sequential
-from fedhpc.torch_optimizers import FlatOptimizer
 
 Vector = NDArray[np.float32]
 
 EVALUATION_SHARD = 4096
 """Held-out examples that are evaluated as one piece; fixed, so that sums do not depend on the number of ranks."""
 
+_EVALUATION_BATCH = 512
+_CHUNK_BYTES = 1 << 22
+"""Features that a CPU gathers at once: as many steps as fit, and at least one."""
+
 
 class LocalTraining:
-    """One rank's workspace: a model, its gradients, and the clients' data."""
+    """One rank's workspace: models that train together, and the clients' data."""
 
-    def __init__(self, model: Model, client: ClientSettings, data: FederatedData, seed: int, trial: int) -> None:
+    def __init__(
+        self, model: Model, client: ClientSettings, data: FederatedData, seed: int, trial: int, choice: StepChoice
+    ) -> None:
         self._data = data
         self._settings = client
         self._orders = ParticipationStream(seed, trial, Purpose.BATCHES)
-        self._features = torch.from_numpy(data.features)
-        self._labels = torch.from_numpy(data.labels)
+        self._device = device = torch.device(choice.device)
+        self._noise = NoiseSource(seed, trial, device)
+        self._features, self._labels = (_at_hand(array, device) for array in (data.features, data.labels))
+        self._held_out = [_at_hand(array, device) for array in (data.test_features, data.test_labels)]
         self._offsets = data.offsets.tolist()
         self._is_straggler_class = torch.zeros(data.classes, dtype=torch.bool)
         self._is_straggler_class[torch.from_numpy(data.straggler_classes)] = True
-        self._model = _initial_model(model, data, seed, trial)
-        self._weights, self._gradient = _flatten(self._model)
-        self._find_gradient = DenseGradient(list(self._model.parameters()))
-        self._start = torch.empty_like(self._weights)
-        self._optimizer = FlatOptimizer(client.optimizer, self._weights, self._gradient)
+        self._is_straggler_class = self._is_straggler_class.to(device)
+        module = _initial_model(model, data, seed, trial)
+        self._noise_bytes = noise_bytes(module, data.shape)
+        self._steps = make_steps(module.to(device), client, choice)
 
     def initial_weights(self) -> Vector:
         """Version 0: float32 [parameters], drawn from the trial's own stream. Call it before any training."""
-        copy: Vector = self._weights.numpy().copy()
+        copy: Vector = self._steps.weights[0].cpu().numpy().copy()
         return copy
 
     @property
@@ -56,67 +67,105 @@ class LocalTraining:
         return max(1, -(-len(self._data.test_labels) // EVALUATION_SHARD))
 
     @torch.no_grad()
-    def client_update(
-        self, weights: Vector, client: int, participation: int, steps: int, between_steps: Callable[[], None]
+    def update(
+        self, versions: Mapping[int, Vector], members: Sequence[Member], between_steps: Callable[[], None]
     ) -> Vector:
-        """Trains ``steps`` mini-batches from ``weights`` and returns start minus end, float32 [parameters].
+        """Trains a stack and returns the weighted sum of its members' deltas (start minus end), float32 [parameters].
 
-        The client's examples are reshuffled at every pass; a pass's last batch may be short. ``between_steps`` is
-        called before every step and must not train.
+        ``versions`` holds the weights that the members start from. A client's examples are reshuffled at every pass; a
+        pass's last batch may be short. ``between_steps`` is called before every step and must not train.
         """
-        first, last = self._offsets[client], self._offsets[client + 1]
-        examples, size = last - first, self._settings.batch_size
-        self._start.copy_(torch.from_numpy(weights))
-        self._weights.copy_(self._start)
-        self._optimizer.reset()
-        order = self._orders.at(client, participation)
-        position = examples
-        for _ in range(steps):
-            between_steps()
-            if position >= examples:
-                shuffled = torch.from_numpy(order.permutation(examples)) + first
-                features, labels = self._features[shuffled], self._labels[shuffled]
-                position = 0
-            self._step(features[position : position + size], labels[position : position + size])
-            position += size
-        return (self._start - self._weights).numpy()
+        # The first few clients are those that still train: the longest first.
+        ordered = sorted(members, key=lambda member: -member.steps)
+        start = self._start(versions, [member.version for member in ordered])
+        self._steps.begin(start)
+        for chunk in self._chunks(ordered):
+            self._steps.train(chunk, between_steps)
+        delta = start - self._steps.weights[: len(ordered)]
+        if len(ordered) == 1:
+            update = delta[0].mul_(ordered[0].weight)
+        else:
+            update = torch.tensor([member.weight for member in ordered], device=self._device) @ delta
+        result: Vector = update.cpu().numpy()
+        return result
 
     def evaluate(self, weights: Vector, shard: int) -> ShardCounts:
         """Counts of one shard of the held-out examples."""
-        self._weights.copy_(torch.from_numpy(weights))
-        piece = slice(shard * EVALUATION_SHARD, (shard + 1) * EVALUATION_SHARD)
-        features = torch.from_numpy(self._data.test_features[piece])
-        labels = torch.from_numpy(self._data.test_labels[piece])
+        module = self._steps.module
+        self._steps.weights[0].copy_(torch.from_numpy(weights))
+        module.eval()
+        correct, of_stragglers, losses = 0, 0, []
+        last = min((shard + 1) * EVALUATION_SHARD, len(self._data.test_labels))
         with torch.inference_mode():
-            scores = self._model(features)
-            correct = scores.argmax(1) == labels
-            of_stragglers = correct & self._is_straggler_class[labels]
-            loss = cross_entropy(scores, labels, reduction="sum")
-        return ShardCounts(int(correct.sum()), int(of_stragglers.sum()), float(loss))
+            for first in range(shard * EVALUATION_SHARD, last, _EVALUATION_BATCH):
+                piece = slice(first, min(first + _EVALUATION_BATCH, last))
+                features, labels = (tensor[piece].to(self._device) for tensor in self._held_out)
+                scores = module(features)
+                hits = scores.argmax(1) == labels
+                correct += int(hits.sum())
+                of_stragglers += int((hits & self._is_straggler_class[labels]).sum())
+                losses.append(float(cross_entropy(scores, labels, reduction="sum")))
+        module.train()
+        return ShardCounts(correct, of_stragglers, sum(losses))
 
-    def _step(self, features: torch.Tensor, labels: torch.Tensor) -> None:
-        self._find_gradient(features, labels)
-        if self._settings.proximal:
-            # The gradient of mu/2 |w - w_start|^2 (Li et al. 2020, equation 2).
-            self._gradient.add_(self._weights - self._start, alpha=self._settings.proximal)
-        self._optimizer.step()
+    def _start(self, versions: Mapping[int, Vector], needed: list[int]) -> torch.Tensor:
+        """Float32 [members, parameters]: the weights that each member starts from."""
+        on_device = {version: torch.from_numpy(versions[version]).to(self._device) for version in set(needed)}
+        if len(on_device) == 1:
+            return on_device[needed[0]].expand(len(needed), -1)
+        return torch.stack([on_device[version] for version in needed])
+
+    def _chunks(self, members: list[Member]) -> Iterator[Chunk]:
+        """The stack's mini-batches; ``members`` are the longest first."""
+        size = self._settings.batch_size
+        step_bytes = 4 * size * max(1, self._data.features[0].size)
+        batches = [self._batches(member) for member in members]
+        noises = [
+            self._noise.of(member.client, member.participation, size * self._noise_bytes)
+            for member in members
+            if self._noise_bytes
+        ]
+        done = 0
+        while done < members[0].steps:
+            clients = sum(member.steps > done for member in members)
+            steps = STEPS_AT_ONCE if self._device.type == "cuda" else max(1, _CHUNK_BYTES // (step_bytes * clients))
+            steps = min(steps, members[0].steps - done)
+            rows = np.zeros((steps, clients, size), np.int64)
+            filled = np.zeros((steps, clients), np.int64)
+            for place in range(clients):
+                own = min(steps, members[place].steps - done)
+                rows[:own, place], filled[:own, place] = batches[place].take(own)
+            noise = torch.stack([noise.take(steps) for noise in noises[:clients]], 1) if noises else None
+            yield self._chunk(rows, filled, noise)
+            done += steps
+
+    def _batches(self, member: Member) -> Batches:
+        first, last = self._offsets[member.client], self._offsets[member.client + 1]
+        order = self._orders.own(member.client, member.participation)
+        return Batches(order, first, last - first, self._settings.batch_size)
+
+    def _chunk(self, rows: NDArray[np.int64], filled: NDArray[np.int64], noise: torch.Tensor | None) -> Chunk:
+        index = torch.from_numpy(rows.reshape(-1)).to(self._features.device)
+        features, labels = self._features[index].to(self._device), self._labels[index].to(self._device)
+        return Chunk(
+            (filled > 0).sum(1).tolist(),
+            filled.tolist(),
+            features.view(*rows.shape, *features.shape[1:]),
+            labels.view(rows.shape),
+            None if noise is None else noise.view(*rows.shape, self._noise_bytes),
+        )
+
+
+def _at_hand(array: NDArray[np.generic], device: torch.device) -> torch.Tensor:
+    """The array as a tensor: mapped from its file, so that the ranks of a node share it, or on the GPU if it takes no
+    more than half of what is free there."""
+    tensor = torch.from_numpy(array)
+    if device.type == "cuda" and tensor.nbytes < torch.cuda.mem_get_info(device)[0] / 2:
+        return tensor.to(device)
+    return tensor
 
 
 def _initial_model(settings: Model, data: FederatedData, seed: int, trial: int) -> torch.nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(sequential(seed, trial, Purpose.INITIAL_MODEL).integers(2**62)))
-        return build_model(settings, data.features.shape[1:], data.classes)
-
-
-def _flatten(model: torch.nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
-    """Makes the model's parameters and their gradients views of two flat vectors, which it returns."""
-    parameters = list(model.parameters())
-    weights = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
-    gradient = torch.zeros_like(weights)
-    position = 0
-    for parameter in parameters:
-        piece = slice(position, position + parameter.numel())
-        parameter.data = weights[piece].view_as(parameter)
-        parameter.grad = gradient[piece].view_as(parameter)
-        position += parameter.numel()
-    return weights, gradient
+        return build_model(settings, data.shape, data.classes)

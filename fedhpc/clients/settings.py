@@ -1,5 +1,7 @@
 """What a client is asked to do with the model that it downloads."""
 
+from typing import Literal
+
 from pydantic import Field, ValidationInfo, field_validator
 
 from fedhpc.optimizers import Optimizer
@@ -10,7 +12,8 @@ class ClientSettings(Settings):
     """Local training: so many epochs or steps of mini-batches; the optimiser's state is fresh at each participation.
 
     ``proximal`` is FedProx's mu (Li et al. 2020): the loss gains mu/2 times the squared distance to the model that
-    the client downloaded.
+    the client downloaded. ``precision`` changes the numbers: ``tf32`` (GPUs only) rounds what matrix products take to
+    ten bits of mantissa, ``bf16`` computes them and the activations in bfloat16; weights stay in float32.
     """
 
     batch_size: int = Field(ge=1, le=10**9)
@@ -18,6 +21,7 @@ class ClientSettings(Settings):
     steps: int | None = Field(None, ge=1, le=10**9, validate_default=True)
     optimizer: Optimizer
     proximal: float = Field(0.0, ge=0, le=1e30)
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
 
     @field_validator("steps")
     @classmethod

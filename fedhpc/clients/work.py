@@ -17,15 +17,30 @@ class ShardCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Train:
-    """A client update to compute: ``steps`` mini-batches of ``client`` from ``version``, with the key
-    (client, participation)."""
+class Member:
+    """One client update of a stack: ``steps`` mini-batches of ``client`` from ``version``, with the key
+    (client, participation). ``weight`` is what its delta counts in the server update."""
 
-    number: int
     version: int
     client: int
     participation: int
     steps: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Train:
+    """A stack: client updates that are computed together. It is the ``place``-th, counted from 0, of the stacks that
+    make server version ``makes``."""
+
+    makes: int
+    place: int
+    members: tuple[Member, ...]
+
+    @property
+    def versions(self) -> list[int]:
+        """The versions that its members start from, each once."""
+        return sorted({member.version for member in self.members})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +50,19 @@ class Evaluate:
     version: int
     shard: int
 
+    @property
+    def versions(self) -> list[int]:
+        """The version, as a list."""
+        return [self.version]
+
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A client update: float32 [parameters], start minus end."""
+    """A stack's answer: the weighted sum of its members' deltas (start minus end), float32 [parameters]."""
 
-    number: int
-    delta: NDArray[np.float32]
+    makes: int
+    place: int
+    update: NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,12 @@
 """Real time: a schedule's client updates computed on the ranks, and its server updates applied.
 
 The schedule is played ahead of the training, so that work goes out as soon as its use is certain and its version
-exists, earliest needed first (laws 2 and 4). Client updates may come back in any order; a server update is applied
-when all of its own have come, in the order of their virtual arrivals, so that the numbers depend on the schedule only
-(law 3).
+exists, earliest needed first (laws 2 and 4). Client updates are computed in stacks, which may come back in any order; a
+server update is applied when all of its own have come, added up in an order that depends on the schedule only (law 3).
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 from typing import Protocol
 
@@ -16,15 +15,19 @@ from numpy.typing import NDArray
 
 from fedhpc.clients.work import Answer, Evaluate, Evaluated, ShardCounts, Train, Trained, Work
 from fedhpc.federation.aggregation import Aggregator
+from fedhpc.federation.assembly import Assembly
 from fedhpc.federation.checkpoint import Checkpoint
 from fedhpc.federation.recorder import Recorder
-from fedhpc.federation.virtual_server import Participation, ServerUpdate, VirtualServer
+from fedhpc.federation.stacks import stacks_of
+from fedhpc.federation.virtual_server import ServerUpdate, VirtualServer
 
 Vector = NDArray[np.float32]
 
+Versions = Mapping[int, Vector]
+
 _Needed = tuple[int, int, int, Train]
-"""A client update by its urgency: the server version that waits for it; of those for one version, which wait for each
-other, the longest first, so that ranks end a round together; then its number."""
+"""A stack by its urgency: the server version that waits for it; of those for one version, which wait for each other,
+the longest first, so that ranks end a round together; then its place."""
 
 _LOOK_AHEAD = 4096
 """Server updates, and client updates known to be needed, beyond which the schedule is not played further for now."""
@@ -36,14 +39,14 @@ _EVALUATIONS_WAITING = 4
 class Own(Protocol):
     """Rank 0's own training."""
 
-    def do(self, work: Work, weights: Vector, between_steps: Callable[[], None]) -> Answer: ...
+    def do(self, work: Work, versions: Versions, between_steps: Callable[[], None]) -> Answer: ...
 
 
 class Others(Protocol):
     """The training ranks; none where the federation has one rank."""
 
     def next_free(self, *, must_be_idle: bool) -> int | None: ...
-    def give(self, rank: int, work: Work, weights: Vector) -> None: ...
+    def give(self, rank: int, work: Work, versions: Versions) -> None: ...
     def forget(self, version: int) -> None: ...
     def answers(self) -> list[Answer]: ...
 
@@ -56,7 +59,8 @@ class Waiting(Protocol):
 
 
 class Engine:
-    """Rank 0. ``pulse`` is called often; it may save ``checkpoint()``, and raises to end the run."""
+    """Rank 0. Up to ``stack`` clients train together, and held-out examples come in ``shards`` pieces. ``pulse`` is
+    called often; it may save ``checkpoint()``, and raises to end the run."""
 
     def __init__(
         self,
@@ -67,6 +71,7 @@ class Engine:
         others: Others,
         rest: Waiting,
         shards: int,
+        stack: int,
         pulse: Callable[["Engine"], None],
     ) -> None:
         self.schedule, self.recorder = schedule, recorder
@@ -74,18 +79,18 @@ class Engine:
         self.applied = -1  # the newest version that exists
         self.newest: ServerUpdate | None = None  # the update that made it
         self._aggregator, self._own, self._others, self._rest = aggregator, own, others, rest
-        self._shards, self._pulse = shards, pulse
+        self._shards, self._stack, self._pulse = shards, stack, pulse
         self._updates = schedule.server_updates()
         self._played_out = False
         self._versions: dict[int, Vector] = {}
         self._upcoming: deque[ServerUpdate] = deque()
-        self._missing: dict[int, int] = {}  # version to be made -> its client updates not yet received
-        self._computing: dict[int, tuple[int, int]] = {}  # number -> (version to be made, version to start from)
-        self._deltas: dict[int, Vector] = {}  # received and not yet aggregated, by number
+        self._missing: dict[int, int] = {}  # version to be made -> its stacks not yet received
+        self._computing: dict[tuple[int, int], Train] = {}  # by version to be made and place
+        self._assemblies: dict[int, Assembly] = {}  # by version to be made
         self._known = 0  # client updates in _upcoming that are still to be computed
-        self._to_train: list[_Needed] = []  # a heap, earliest needed first; the version to start from exists
-        self._for_later: dict[int, list[_Needed]] = {}  # by version to start from, which does not exist yet
-        self._uses: dict[int, int] = {}  # version -> client updates to compute and shards to evaluate from it
+        self._to_train: list[_Needed] = []  # a heap, earliest needed first; the versions to start from exist
+        self._for_later: dict[int, list[_Needed]] = {}  # by the version that does not exist yet
+        self._uses: dict[int, int] = {}  # version -> stacks to compute and shards to evaluate from it
         self._to_evaluate: deque[Evaluate] = deque()
         self._shard_counts: dict[int, dict[int, ShardCounts]] = {}
         self._wanted: set[int] = set()  # versions to be evaluated
@@ -99,7 +104,7 @@ class Engine:
                 self._rest.over()
             elif (work := self._next_work()) is not None:
                 self._own_busy = True
-                answer = self._own.do(work, self._versions[work.version], self._between_steps)
+                answer = self._own.do(work, self._versions, self._between_steps)
                 self._own_busy = False
                 self._accept(answer)
                 self._rest.over()
@@ -151,42 +156,37 @@ class Engine:
         else:
             self._upcoming.append(update)
             self._missing[update.version] = 0
-            for participation in update.updates:
-                if participation.steps and participation.number not in self._deltas:
-                    self._need(participation, update.version)
+            assembly = self._assemblies.setdefault(update.version, Assembly())
+            for stack in stacks_of(update, self._stack):
+                if not assembly.has(stack.place):
+                    self._need(stack)
         for version in update.settled:
             self._release(version)
 
-    def _need(self, participation: Participation, makes: int) -> None:
-        self._missing[makes] += 1
-        self._computing[participation.number] = (makes, participation.version)
-        self._known += 1
-        self._uses[participation.version] = self._uses.get(participation.version, 0) + 1
-        work = Train(
-            participation.number,
-            participation.version,
-            participation.client,
-            participation.participation,
-            participation.steps,
-        )
-        needed = (makes, -work.steps, work.number, work)
-        if participation.version in self._versions:
+    def _need(self, stack: Train) -> None:
+        self._missing[stack.makes] += 1
+        self._computing[stack.makes, stack.place] = stack
+        self._known += len(stack.members)
+        versions = stack.versions
+        for version in versions:
+            self._uses[version] = self._uses.get(version, 0) + 1
+        needed = (stack.makes, -sum(member.steps for member in stack.members), stack.place, stack)
+        # Older versions are kept while anything starts from them, so that only the newest can be yet to come.
+        if versions[-1] in self._versions:
             heappush(self._to_train, needed)
         else:
-            self._for_later.setdefault(participation.version, []).append(needed)
+            self._for_later.setdefault(versions[-1], []).append(needed)
 
     def _apply(self, update: ServerUpdate) -> None:
         """The server update whose client updates have all come."""
         del self._missing[update.version]
-        if update.version:
-            trained = [
-                (self._deltas.pop(participation.number), weight)
-                for participation, weight in zip(update.updates, update.weights, strict=True)
-                if participation.steps
-            ]
-            weights = self._aggregator.step([delta for delta, _ in trained], [weight for _, weight in trained])
-        else:
+        total = self._assemblies.pop(update.version).total
+        if not update.version:
             weights = self._aggregator.weights()
+        elif total is None:  # none of its clients has an example
+            weights = self._aggregator.step(np.zeros_like(self._aggregator.weights()))
+        else:
+            weights = self._aggregator.step(total)
         self.applied, self.newest = update.version, update
         self._versions[update.version] = weights
         for needed in self._for_later.pop(update.version, []):
@@ -205,7 +205,7 @@ class Engine:
                 break
             work = self._next_work()
             assert work is not None
-            self._others.give(rank, work, self._versions[work.version])
+            self._others.give(rank, work, self._versions)
             moved = True
         return moved
 
@@ -217,11 +217,12 @@ class Engine:
 
     def _accept(self, answer: Answer) -> None:
         if isinstance(answer, Trained):
-            makes, started_from = self._computing.pop(answer.number)
-            self._deltas[answer.number] = answer.delta
-            self._missing[makes] -= 1
-            self._known -= 1
-            self._used(started_from)
+            stack = self._computing.pop((answer.makes, answer.place))
+            self._assemblies[answer.makes].add(answer.place, answer.update)
+            self._missing[answer.makes] -= 1
+            self._known -= len(stack.members)
+            for version in stack.versions:
+                self._used(version)
         else:
             self._counted(answer)
 
@@ -271,7 +272,7 @@ class Engine:
         return Checkpoint(
             version=self.applied,
             versions=dict(self._versions),
-            deltas=dict(self._deltas),
+            assemblies=self._assemblies,
             server=self._aggregator.state(),
             evaluated=dict(self.evaluated),
         )
@@ -279,6 +280,6 @@ class Engine:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Goes on from a checkpoint; call it before ``run()``."""
         self.applied = checkpoint.version
-        self._versions, self._deltas = dict(checkpoint.versions), dict(checkpoint.deltas)
+        self._versions, self._assemblies = dict(checkpoint.versions), dict(checkpoint.assemblies)
         self._aggregator.restore(checkpoint.server)
         self.evaluated = dict(checkpoint.evaluated)

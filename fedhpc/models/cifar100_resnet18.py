@@ -1,6 +1,8 @@
 """ResNet-18 (He et al. 2016, table 1) with group normalisation (Wu and He 2018) in place of batch normalisation.
 
-Reddi et al. 2021 train it on CIFAR-100, with two groups in each normalisation, and Hard et al. after them.
+Reddi et al. 2021 train it on CIFAR-100, with two groups in each normalisation, and Hard et al. after them. The code
+they published is of another form with as many parameters: the normalisation stands before each convolution, and no
+stage after the first pooling halves the picture. Here it is as the papers say.
 """
 
 from torch import nn

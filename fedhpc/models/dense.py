@@ -1,39 +1,61 @@
-"""The gradient of fully connected layers in closed form (Rumelhart et al. 1986), which spares autograd's bookkeeping.
+"""The gradient of fully connected layers in closed form (Rumelhart et al. 1986), for many clients' models at once.
 
 For models of this size autograd's bookkeeping takes longer than the arithmetic; a dozen matrix operations, written
-straight into the flat gradient, leave it out.
+straight into the flat gradient, leave it out. With a leading client axis each of them serves a whole stack of clients.
 """
+
+from functools import lru_cache
 
 import torch
 from torch import nn
-from torch.nn.functional import one_hot
 
 
 class DenseGradient:
-    """Mean cross-entropy's gradient for ``build_model``'s networks: linear layers with ReLU between them.
+    """The gradient of ``build_model``'s networks that are linear layers with ReLU between them.
 
-    ``parameters`` are the network's, weight and bias by turns; each one's ``grad`` is where its gradient goes.
+    ``weights`` and ``gradient``: float32 [clients, parameters], row by row in ``flatten``'s order.
     """
 
-    def __init__(self, parameters: list[nn.Parameter]) -> None:
+    def __init__(self, module: nn.Module, weights: torch.Tensor, gradient: torch.Tensor) -> None:
         self._layers = []
-        for weight, bias in zip(parameters[::2], parameters[1::2], strict=True):
-            assert weight.grad is not None
-            assert bias.grad is not None
-            self._layers.append((weight.detach(), bias.detach(), weight.grad, bias.grad))
+        position, clients = 0, len(weights)
+        parameters = [parameter.shape for parameter in module.parameters()]
+        for outputs, inputs in parameters[::2]:
+            weight = slice(position, position + outputs * inputs)
+            bias = slice(weight.stop, weight.stop + outputs)
+            self._layers.append(
+                (
+                    weights[:, weight].view(clients, outputs, inputs),
+                    weights[:, bias].view(clients, 1, outputs),
+                    gradient[:, weight].view(clients, outputs, inputs),
+                    gradient[:, bias].view(clients, 1, outputs),
+                )
+            )
+            position = bias.stop
+        self._of_first = lru_cache(maxsize=None)(self._of_the_first)
 
-    def __call__(self, features: torch.Tensor, labels: torch.Tensor) -> None:
-        """Puts the gradient for ``features``, float32 [batch, *shape], and ``labels``, int64 [batch], in its place."""
-        inputs = [features.flatten(1)]
-        for weight, bias, _, _ in self._layers[:-1]:
-            inputs.append(torch.addmm(bias, inputs[-1], weight.t()).relu_())
-        weight, bias, _, _ = self._layers[-1]
-        scores = torch.addmm(bias, inputs[-1], weight.t())
-        # d loss / d scores = (softmax - one-hot label) / batch.
-        error = torch.softmax(scores, 1).sub_(one_hot(labels, scores.shape[1])).mul_(1.0 / len(labels))
-        for layer in reversed(range(len(self._layers))):
-            weight, _, weight_gradient, bias_gradient = self._layers[layer]
-            torch.mm(error.t(), inputs[layer], out=weight_gradient)
-            torch.sum(error, 0, out=bias_gradient)
+    def __call__(self, features: torch.Tensor, targets: torch.Tensor, share: torch.Tensor) -> None:
+        """Puts the gradient of each client's loss, the sum of share times cross-entropy, in its place.
+
+        ``features``: float32 [clients, batch, inputs]; the clients may be the first few only. ``share``: float32
+        [clients, batch, 1], an example's weight in its client's loss: one over the batch, or 0 where a row only fills
+        up. ``targets``: float32 [clients, batch, classes], the one-hot label times share.
+        """
+        layers = self._of_first(len(features))
+        inputs = [features]
+        for weight, bias, _, _ in layers[:-1]:
+            inputs.append(torch.baddbmm(bias, inputs[-1], weight.transpose(1, 2)).relu_())
+        weight, bias, _, _ = layers[-1]
+        scores = torch.baddbmm(bias, inputs[-1], weight.transpose(1, 2))
+        # d loss / d scores = share * (softmax - one-hot label).
+        error = torch.softmax(scores, 2).mul_(share).sub_(targets)
+        for layer in reversed(range(len(layers))):
+            weight, _, weight_gradient, bias_gradient = layers[layer]
+            weight_gradient.baddbmm_(error.transpose(1, 2), inputs[layer], beta=0)
+            torch.sum(error, 1, keepdim=True, out=bias_gradient)
             if layer:
-                error = torch.mm(error, weight).mul_(inputs[layer] > 0)
+                error = torch.bmm(error, weight).mul_(inputs[layer] > 0)
+
+    def _of_the_first(self, clients: int) -> list[tuple[torch.Tensor, ...]]:
+        """Each layer's weight, bias and their gradients, of so many clients."""
+        return [tuple(tensor[:clients] for tensor in layer) for layer in self._layers]

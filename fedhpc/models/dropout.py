@@ -17,9 +17,10 @@ class Noise:
         self._values = values
         self.taken = 0
 
-    def take(self, count: int) -> torch.Tensor:
-        """The next ``count`` bytes of each example, uint8 [..., count]. Raises ValueError where fewer are left."""
-        start, self.taken = self.taken, self.taken + count
+    def take(self, values: int) -> torch.Tensor:
+        """The next bytes of each example, uint8 [..., count], for so many ``values`` of the whole batch. Raises
+        ValueError where fewer are left."""
+        start, self.taken = self.taken, self.taken + values // self._values.shape[:-1].numel()
         if self.taken > self._values.shape[-1]:
             raise ValueError(
                 f"dropout needs {self.taken} bytes of noise an example and has {self._values.shape[-1]}; give noise "
@@ -49,7 +50,7 @@ class KeyedDropout(nn.Module):
             return x
         if self.noise is None:
             raise ValueError("dropout has no noise; call give_noise before every forward pass")
-        noise = self.noise.take(x[0].numel())
+        noise = self.noise.take(x.numel())
         if x.ndim == 4:
             batch, channels, height, width = x.shape
             return self.drop(x, noise.reshape(batch, height, width, channels).permute(0, 3, 1, 2))

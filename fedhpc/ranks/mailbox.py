@@ -1,7 +1,7 @@
 """Sending without waiting, receiving without blocking.
 
 A blocked receive burns a whole core in every MPI, and a rank that waits may share its core with one that trains. So
-receives are posted ahead and tested, and an idle rank spins for a moment and then sleeps.
+messages are looked for and their arrival tested, and an idle rank spins for a moment and then sleeps.
 """
 
 import time
@@ -36,28 +36,26 @@ class Outbox:
 
 
 class Inbox:
-    """The next message from one rank, of at most ``weights`` weights."""
+    """Messages from one rank, each received into a buffer of its own size."""
 
-    def __init__(self, world: MPI.Intracomm, rank: int, weights: int) -> None:
-        self._world, self._rank, self._weights = world, rank, weights
-        self._post()
+    def __init__(self, world: MPI.Intracomm, rank: int) -> None:
+        self._world, self._rank = world, rank
+        self._status = MPI.Status()
+        self._arriving: tuple[MPI.Request, Message] | None = None
 
     def receive(self) -> Message | None:
-        """The message that has arrived, or None; never waits."""
-        if not self._request.Test():
+        """The next message, if it is whole, or None; never waits."""
+        if self._arriving is None:
+            found = self._world.Improbe(self._rank, TAG, self._status)
+            if found is None:
+                return None
+            message = Message.empty(self._status.Get_count(MPI.BYTE))
+            self._arriving = (found.Irecv(message.buffer), message)
+        request, message = self._arriving
+        if not request.Test():
             return None
-        message = self._message
-        self._post()
+        self._arriving = None
         return message
-
-    def close(self) -> None:
-        """Withdraws the posted receive."""
-        self._request.Cancel()
-        self._request.Wait()
-
-    def _post(self) -> None:
-        self._message = Message.empty(self._weights)
-        self._request = self._world.Irecv(self._message.buffer, source=self._rank, tag=TAG)
 
 
 class Rest:

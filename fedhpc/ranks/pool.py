@@ -3,7 +3,7 @@
 With one rank there are no messages and everything runs in this process. The numbers are the same either way.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from mpi4py import MPI
@@ -13,6 +13,8 @@ from fedhpc.clients.local_training import LocalTraining
 from fedhpc.clients.work import Answer, Evaluate, Evaluated, ShardCounts, Train, Trained, Work
 from fedhpc.ranks.mailbox import Inbox, Outbox
 from fedhpc.ranks.messages import Kind, Message
+
+Versions = Mapping[int, NDArray[np.float32]]
 
 _AHEAD = 2
 """Pieces of work that a training rank holds: one under way and one to go on with."""
@@ -24,22 +26,21 @@ class OwnRank:
     def __init__(self, training: LocalTraining) -> None:
         self._training = training
 
-    def do(self, work: Work, weights: NDArray[np.float32], between_steps: Callable[[], None]) -> Answer:
-        """Computes the answer here and now."""
+    def do(self, work: Work, versions: Versions, between_steps: Callable[[], None]) -> Answer:
+        """Computes the answer here and now. ``versions`` holds the weights that the work starts from."""
         if isinstance(work, Evaluate):
-            return Evaluated(work.version, work.shard, self._training.evaluate(weights, work.shard))
-        delta = self._training.client_update(weights, work.client, work.participation, work.steps, between_steps)
-        return Trained(work.number, delta)
+            return Evaluated(work.version, work.shard, self._training.evaluate(versions[work.version], work.shard))
+        return Trained(work.makes, work.place, self._training.update(versions, work.members, between_steps))
 
 
 class TrainingRanks:
     """The other ranks: who holds which versions and how much work."""
 
-    def __init__(self, world: MPI.Intracomm | None, weights: int) -> None:
+    def __init__(self, world: MPI.Intracomm | None) -> None:
         self._ranks = range(1, world.size) if world is not None else range(0)
         if world is not None:
             self._outbox = Outbox(world)
-        self._inboxes = {rank: Inbox(world, rank, weights) for rank in self._ranks if world is not None}
+        self._inboxes = {rank: Inbox(world, rank) for rank in self._ranks if world is not None}
         self._holds: dict[int, set[int]] = {rank: set() for rank in self._ranks}
         self._busy = dict.fromkeys(self._ranks, 0)
 
@@ -51,13 +52,14 @@ class TrainingRanks:
         rank = min(self._busy, key=self._busy.__getitem__)
         return rank if self._busy[rank] < (1 if must_be_idle else _AHEAD) else None
 
-    def give(self, rank: int, work: Work, weights: NDArray[np.float32]) -> None:
-        """Sends the work, and before it the version, unless the rank has that already."""
-        if work.version not in self._holds[rank]:
-            self._holds[rank].add(work.version)
-            self._outbox.send(Message.of(Kind.VERSION, work.version, vector=weights), rank)
+    def give(self, rank: int, work: Work, versions: Versions) -> None:
+        """Sends the work, and before it the versions that it starts from, unless the rank has them already."""
+        for version in work.versions:
+            if version not in self._holds[rank]:
+                self._holds[rank].add(version)
+                self._outbox.send(Message.of(Kind.VERSION, version, vector=versions[version]), rank)
         if isinstance(work, Train):
-            message = Message.of(Kind.TRAIN, work.number, work.version, work.client, work.participation, work.steps)
+            message = Message.to_train(work.makes, work.place, work.members)
         else:
             message = Message.of(Kind.EVALUATE, work.version, work.shard)
         self._outbox.send(message, rank)
@@ -85,12 +87,11 @@ class TrainingRanks:
             self._outbox.send(Message.of(Kind.STOP), rank)
         if self._ranks:
             self._outbox.flush()
-        for inbox in self._inboxes.values():
-            inbox.close()
 
 
 def _answer(message: Message) -> Answer:
     if message.kind is Kind.UPDATE:
-        return Trained(message.fields(1)[0], message.vector)
+        makes, place = message.fields(2)
+        return Trained(makes, place, message.vector)
     version, shard, correct, straggler_correct = message.fields(4)
     return Evaluated(version, shard, ShardCounts(correct, straggler_correct, float(message.numbers[0])))

@@ -14,7 +14,7 @@ class TrainingRank:
 
     def __init__(self, world: MPI.Intracomm, training: LocalTraining) -> None:
         self._training = training
-        self._inbox = Inbox(world, 0, len(training.initial_weights()))
+        self._inbox = Inbox(world, 0)
         self._outbox = Outbox(world)
         self._versions: dict[int, Message] = {}
         self._work: deque[Message] = deque()
@@ -31,7 +31,6 @@ class TrainingRank:
             else:
                 rest.a_moment()
         self._outbox.flush()
-        self._inbox.close()
 
     def _take_in(self) -> None:
         while (message := self._inbox.receive()) is not None:
@@ -50,7 +49,6 @@ class TrainingRank:
             version, shard = work.fields(2)
             counts = self._training.evaluate(self._versions[version].vector, shard)
             return Message.of(Kind.COUNTS, version, shard, counts.correct, counts.straggler_correct, number=counts.loss)
-        number, version, client, participation, steps = work.fields(5)
-        weights = self._versions[version].vector
-        delta = self._training.client_update(weights, client, participation, steps, self._take_in)
-        return Message.of(Kind.UPDATE, number, vector=delta)
+        versions = {version: message.vector for version, message in self._versions.items()}
+        update = self._training.update(versions, work.members, self._take_in)
+        return Message.of(Kind.UPDATE, *work.fields(2), vector=update)

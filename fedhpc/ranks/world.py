@@ -82,6 +82,18 @@ def _unname_shared_memory(world: "MPI.Intracomm") -> None:
             Path(name).unlink(missing_ok=True)
 
 
+def local_rank(world: "MPI.Intracomm | None") -> int:
+    """This rank's number among those of its host; every rank must call it."""
+    if world is None:
+        return 0
+    from mpi4py import MPI
+
+    host = world.Split_type(MPI.COMM_TYPE_SHARED)
+    number = host.rank
+    host.Free()
+    return number
+
+
 def _launched_by() -> tuple[str | None, int]:
     for variable, name in _LAUNCHERS:
         if variable in os.environ:

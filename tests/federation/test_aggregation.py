@@ -6,46 +6,44 @@ import torch
 
 from fedhpc.federation.aggregation import Aggregator
 from fedhpc.optimizers import SGD, Adam, AdamW, Optimizer
-from fedhpc.torch_optimizers import FlatOptimizer
+from fedhpc.torch_optimizers import TorchOptimizer
 
 START = np.array([1.0, 2.0], np.float32)
-DELTAS = [np.array([0.5, -1.0], np.float32), np.array([1.0, 1.0], np.float32)]
-WEIGHTS = [0.5, 0.25]
-# sum(weight * delta) = [0.5 * 0.5 + 0.25 * 1, 0.5 * -1 + 0.25 * 1] = [0.5, -0.25]
+UPDATE = np.array([0.5, -0.25], np.float32)
 
 
-def test_sgd_subtracts_the_weighted_sum() -> None:
+def test_sgd_subtracts_the_update() -> None:
     # w <- w - 2 * [0.5, -0.25]
     server = Aggregator(SGD(name="sgd", rate=2.0), START)
-    assert server.step(DELTAS, WEIGHTS).tolist() == [0.0, 2.5]
+    assert server.step(UPDATE).tolist() == [0.0, 2.5]
 
 
 def test_server_momentum_accumulates() -> None:
     # v1 = [0.5, -0.25]; v2 = 0.5 v1 + [0.5, -0.25] = [0.75, -0.375]; w = [1, 2] - v1 - v2 (FedAvgM).
     server = Aggregator(SGD(name="sgd", rate=1.0, momentum=0.5), START)
-    assert server.step(DELTAS, WEIGHTS).tolist() == [0.5, 2.25]
-    assert server.step(DELTAS, WEIGHTS).tolist() == [-0.25, 2.625]
+    assert server.step(UPDATE).tolist() == [0.5, 2.25]
+    assert server.step(UPDATE).tolist() == [-0.25, 2.625]
 
 
 def test_adams_first_step_is_the_rate_in_each_direction() -> None:
     # m / (1 - b1) = g and sqrt(v / (1 - b2)) = |g|: the step is rate * g / (|g| + eps).
     server = Aggregator(Adam(name="adam", rate=0.1, epsilon=1e-12), START)
-    assert server.step(DELTAS, WEIGHTS) == pytest.approx([0.9, 2.1], rel=1e-6)
+    assert server.step(UPDATE) == pytest.approx([0.9, 2.1], rel=1e-6)
 
 
 def test_no_update_is_a_step_along_nothing() -> None:
     server = Aggregator(SGD(name="sgd", rate=1.0, momentum=0.5), START)
-    server.step(DELTAS, WEIGHTS)
+    server.step(UPDATE)
     # The momentum of the step before goes on: v = 0.5 * [0.5, -0.25].
-    assert server.step([], []).tolist() == [0.25, 2.375]
+    assert server.step(np.zeros(2, np.float32)).tolist() == [0.25, 2.375]
 
 
 def test_a_restored_server_goes_on_bit_by_bit() -> None:
     for settings in (SGD(name="sgd", rate=0.3, momentum=0.9), Adam(name="adam", rate=0.1)):
         server, other = Aggregator(settings, START), Aggregator(settings, START)
-        server.step(DELTAS, WEIGHTS)
+        server.step(UPDATE)
         other.restore(server.state())
-        assert server.step(DELTAS, WEIGHTS).tobytes() == other.step(DELTAS, WEIGHTS).tobytes()
+        assert server.step(UPDATE).tobytes() == other.step(UPDATE).tobytes()
 
 
 @pytest.mark.parametrize(
@@ -65,13 +63,13 @@ def test_a_restored_server_goes_on_bit_by_bit() -> None:
 )
 def test_the_same_bits_as_torchs_optimizers(settings: Optimizer, reference: type[torch.optim.Optimizer]) -> None:
     ours, gradient = torch.linspace(-1, 1, 17), torch.zeros(17)
-    optimizer = FlatOptimizer(settings, ours, gradient)
+    optimizer = TorchOptimizer(settings, [ours])
     theirs = torch.nn.Parameter(ours.clone())
     theirs.grad = torch.zeros(17)
     torchs = reference([theirs])  # type: ignore[arg-type]
     for step in range(5):
         gradient.copy_(torch.sin(ours * (step + 1)))
         theirs.grad.copy_(gradient)
-        optimizer.step()
+        optimizer.step([gradient])
         torchs.step()
         assert torch.equal(ours, theirs.detach())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedhpc.federation.schedule import make_schedule
-from tests.federations import Federation, Own, Ranks, reference, trained
+from tests.federations import Federation, Own, Ranks, alone, reference, trained
 
 ALGORITHMS = ["fedavg", "over", "prox", "fedbuff"]
 
@@ -18,12 +18,12 @@ def test_history_leaves_no_trace(tiny: Callable[..., Path], algorithm: str) -> N
     federation = Federation.of(tiny(), algorithm)
     fresh, used = federation.training(), federation.training()
     weights = fresh.initial_weights()
-    expected = fresh.client_update(weights, 11, 2, 8, lambda: None)
+    expected = alone(fresh, weights, 11, 2, 8)
     for client in range(12):
-        used.client_update(weights + client, client, client, 3, lambda: None)
+        alone(used, weights + client, client, client, 3)
     used.evaluate(weights, 0)
-    assert used.client_update(weights, 11, 2, 8, lambda: None).tobytes() == expected.tobytes()
-    assert used.client_update(weights, 11, 3, 8, lambda: None).tobytes() != expected.tobytes()
+    assert alone(used, weights, 11, 2, 8).tobytes() == expected.tobytes()
+    assert alone(used, weights, 11, 3, 8).tobytes() != expected.tobytes()
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -32,13 +32,15 @@ def test_the_engine_computes_what_is_aggregated_and_nothing_else(tiny: Callable[
     own = Own(federation.training())
     engine = federation.engine(own=own)
     engine.run()
-    numbers = [work.number for work in trained(own.done)]
+    computed = [
+        (member.client, member.participation, member.steps) for work in trained(own.done) for member in work.members
+    ]
     used = [
-        participation.number
+        (participation.client, participation.participation, participation.steps)
         for update in make_schedule(federation.settings, federation.data.population).server_updates()
         for participation in update.updates
     ]
-    assert sorted(numbers) == sorted(used)
+    assert sorted(computed) == sorted(used)
     totals = engine.recorder.evaluations({})
     if algorithm == "over":
         assert totals["resource_wasted"][-1] > 0  # thrown away in virtual time, never computed

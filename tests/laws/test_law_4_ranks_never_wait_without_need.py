@@ -25,14 +25,10 @@ def test_work_goes_out_in_the_order_of_its_need(tiny: Callable[..., Path]) -> No
     assert max(ready for _, ready in seen) > 3
     # Of the updates that start from one version, those of earlier server updates are computed first, and of those that
     # make one server update together, the longest.
-    makes = {
-        participation.number: update.version
-        for update in federation.engine().schedule.server_updates()
-        for participation in update.updates
-    }
     by_version: dict[int, list[tuple[int, int]]] = {}
     for work in trained(own.done):
-        by_version.setdefault(work.version, []).append((makes[work.number], -work.steps))
+        (member,) = work.members
+        by_version.setdefault(member.version, []).append((work.makes, -member.steps))
     assert len(by_version) > 5
     for urgencies in by_version.values():
         assert urgencies == sorted(urgencies)
@@ -76,22 +72,23 @@ def test_a_version_travels_to_a_rank_once() -> None:
 import numpy as np
 from mpi4py import MPI
 from fedhpc.clients.work import Evaluate
-from fedhpc.ranks.messages import Kind, TAG, Message
+from fedhpc.ranks.mailbox import Inbox
+from fedhpc.ranks.messages import Kind
 from fedhpc.ranks.pool import TrainingRanks
 world = MPI.COMM_WORLD
 if world.rank == 0:
-    ranks = TrainingRanks(world, 5)
+    ranks = TrainingRanks(world)
     for version in (0, 1):
         for shard in range(3):
-            ranks.give(1, Evaluate(version, shard), np.full(5, version, np.float32))
+            ranks.give(1, Evaluate(version, shard), {version: np.full(5, version, np.float32)})
     ranks.forget(0)
     ranks.stop()
 else:
-    kinds = []
+    kinds, inbox = [], Inbox(world, 0)
     while not kinds or kinds[-1] is not Kind.STOP:
-        message = Message.empty(5)
-        world.Recv(message.buffer, source=0, tag=TAG)
-        kinds.append(message.kind)
+        message = inbox.receive()
+        if message is not None:
+            kinds.append(message.kind)
     print(*[kind.name for kind in kinds])
 """
     finished = mpi(2, [sys.executable, "-c", program])

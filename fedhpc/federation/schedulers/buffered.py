@@ -40,6 +40,11 @@ class BufferedSettings(AlgorithmSettings):
             )
         return concurrency
 
+    @property
+    def updates(self) -> int:
+        """K."""
+        return self.buffer_size
+
     def mistakes(self, population: Population) -> list[str]:
         # A client is busy until its update is aggregated, so that a buffer almost full holds clients back.
         waiting = self.buffer_size - 1 if self.refill == "immediately" else 0

@@ -18,6 +18,11 @@ class AlgorithmSettings(Settings):
     server_optimizer: Optimizer
     weighting: Literal["examples", "uniform"]
 
+    @property
+    def updates(self) -> int:
+        """Client updates that make a server update."""
+        raise NotImplementedError
+
     def mistakes(self, population: Population) -> list[str]:
         """What cannot work with this population: sentences that begin with the key within the algorithm."""
         return []

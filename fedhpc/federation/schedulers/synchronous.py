@@ -26,6 +26,11 @@ class SynchronousSettings(AlgorithmSettings):
     weighting: Literal["examples", "uniform"] = "examples"
 
     @property
+    def updates(self) -> int:
+        """B, or fewer where a deadline closes the round."""
+        return self.cohort
+
+    @property
     def selected(self) -> int:
         """B_t: how many clients a round starts."""
         return self.over_selection or self.cohort

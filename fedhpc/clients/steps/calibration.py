@@ -1,0 +1,70 @@
+"""Which way to compute a step is fastest here: a short measurement (law 3: made once an experiment, then kept)."""
+
+import time
+
+import numpy as np
+
+from fedhpc.clients.local_training import LocalTraining
+from fedhpc.clients.settings import ClientSettings
+from fedhpc.clients.steps.candidates import candidates
+from fedhpc.clients.steps.device import prepare_device
+from fedhpc.clients.steps.step_choice import Device, StepChoice, StepWishes
+from fedhpc.clients.work import Member
+from fedhpc.data.federated import FederatedData
+from fedhpc.models.settings import Model
+
+_SECONDS = 0.1
+_REPEATS = 3
+_MOST_STEPS = 100
+_WORTH_IT = 0.95
+"""A way that is preferred less must take less than this share of the time."""
+
+
+def calibrate(
+    model: Model, client: ClientSettings, data: FederatedData, most: int, wishes: StepWishes
+) -> list[tuple[StepChoice, float]]:
+    """The ways that fit the wishes, the one to take first, with the seconds that one client's step takes (0 where no
+    client has an example). At most ``most`` clients train together.
+
+    Raises UnfitChoice where what is wished for cannot be.
+    """
+    ways = candidates(model, client, wishes.device or _device(), most, wishes)
+    measured = [(way, _seconds_per_step(model, client, data, way)) for way in ways]
+    best = measured[0]
+    for other in measured[1:]:
+        if other[1] < _WORTH_IT * best[1]:
+            best = other
+    return [best, *(other for other in measured if other is not best)]
+
+
+def _device() -> Device:
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _seconds_per_step(model: Model, client: ClientSettings, data: FederatedData, choice: StepChoice) -> float:
+    """Of a client of middling size, the best of some repeats."""
+    sizes = np.diff(data.offsets)
+    middling = int(np.argsort(sizes)[-(np.count_nonzero(sizes) // 2 + 1)])
+    most = min(client.local_steps(int(sizes[middling])), _MOST_STEPS)
+    if not most:
+        return 0.0
+    prepare_device(choice, client.precision)
+    training = LocalTraining(model, client, data, 0, 0, choice)
+    versions = {0: training.initial_weights()}
+
+    def seconds(steps: int) -> float:
+        members = [Member(0, middling, take, steps, 1.0) for take in range(choice.clients)]
+        start = time.perf_counter()
+        training.update(versions, members, _nothing)
+        return time.perf_counter() - start
+
+    seconds(1)
+    steps = max(1, min(most, int(_SECONDS / seconds(1))))
+    seconds(steps)
+    return min(seconds(steps) for _ in range(_REPEATS)) / (steps * choice.clients)
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,65 @@
+"""The choice of a step as a file in the results folder: made once for an algorithm, then used by all of its runs."""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedhpc.clients.settings import ClientSettings
+from fedhpc.clients.steps.step_choice import StepChoice, StepWishes
+from fedhpc.models.settings import Model
+from fedhpc.store.replacing import temporary_beside
+
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
+
+
+class OtherChoice(Exception):
+    """The folder's choice is not what is wished for now."""
+
+
+def choice_file(folder: Path, model: Model, client: ClientSettings, shape: tuple[int, ...], classes: int) -> Path:
+    """Where an algorithm's folder keeps the choice: its name tells what a step depends on."""
+    subject = [model.model_dump(mode="json"), client.model_dump(mode="json"), shape, classes]
+    return folder / f"step.{hashlib.sha256(json.dumps(subject, sort_keys=True).encode()).hexdigest()[:16]}.json"
+
+
+def kept_choice(
+    file: Path, wishes: StepWishes, measure: Callable[[], Sequence[tuple[StepChoice, float]]]
+) -> StepChoice:
+    """The choice that ``file`` keeps, or else the first of ``measure()``'s, which the file then keeps with the seconds
+    that a client's step took. Of processes that measure at the same time the first one's choice holds for all.
+
+    Raises OtherChoice where the kept choice does not agree with ``wishes``.
+    """
+    if not file.exists():
+        measured = [{"choice": choice.model_dump(), "seconds_per_step": seconds} for choice, seconds in measure()]
+        _keep(file, {"choice": measured[0]["choice"], "measured": measured})
+    kept = StepChoice.model_validate(json.loads(file.read_text())["choice"])
+    differing = {name: value for name, value in wishes.given.items() if getattr(kept, name) != value}
+    if differing:
+        raise OtherChoice(
+            f"step: {differing} is asked for, but {file} keeps {kept.model_dump()}; results of one algorithm are "
+            "computed in one way: ask for nothing else, or give another --output"
+        )
+    return kept
+
+
+def _keep(file: Path, content: dict[str, Any]) -> None:
+    """Writes the file unless it is there already."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary_beside(file)
+    try:
+        temporary.write_text(json.dumps(content, indent=1))
+        with contextlib.suppress(FileExistsError):
+            try:
+                os.link(temporary, file)  # unlike a rename, it leaves a file that is there
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                os.replace(temporary, file)
+    finally:
+        temporary.unlink(missing_ok=True)
