@@ -1,7 +1,8 @@
 """The bare loop: the client updates of a run in plain torch, with nothing around them.
 
 Modules, SGD and autograd as torch's own tutorials have them, fp32 and NCHW. It shares the schedule (whom to train,
-for how many steps) and the prepared data with the run that it is compared with, and no line of the training.
+for how many steps), the prepared data and the device with the run that it is compared with, and no line of the
+training.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,30 +25,33 @@ from workflow.bench.workloads import IMAGE_SHAPE
 class BareLoop:
     """One rank's share of a run's client updates, ready to be trained again and again."""
 
-    def __init__(self, experiment: Experiment, cell: Run, data: FederatedData, rank: int, ranks: int) -> None:
+    def __init__(
+        self, experiment: Experiment, cell: Run, data: FederatedData, device: str, rank: int, ranks: int
+    ) -> None:
         assert isinstance(experiment.task, Classification)
         client = experiment.algorithms[cell.algorithm].client
         assert isinstance(client.optimizer, SGD)
         schedule = make_schedule(experiment.settings_of(cell), data.population)
         updates = [update for server_update in schedule.server_updates() for update in server_update.updates]
         self.updates = dealt(updates, ranks)[rank]
-        self.model = plain_model(experiment.task.model.name, data)
+        self.model = plain_model(experiment.task.model.name, data).to(device)
         self._batch_size, self._rate = client.batch_size, client.optimizer.rate
-        features = torch.from_numpy(data.features)
+        features = torch.from_numpy(data.features).to(device)
         self._features = features.unsqueeze(1) if data.shape == IMAGE_SHAPE else features
-        self._labels, self._offsets = torch.from_numpy(data.labels), data.offsets.tolist()
+        self._labels, self._offsets = torch.from_numpy(data.labels).to(device), data.offsets.tolist()
+        self._device = device
 
-    def train(self) -> None:
-        """Trains them all, one after the other."""
+    def train(self, most: int | None = None) -> None:
+        """Trains them one after the other: all, or the first few."""
         with _plain_torch():
             optimizer = torch.optim.SGD(self.model.parameters(), lr=self._rate)
             order = np.random.default_rng(0)
-            for update in self.updates:
+            for update in self.updates[:most]:
                 first, last = self._offsets[update.client : update.client + 2]
                 position = examples = last - first
                 for _ in range(update.steps):
                     if position >= examples:
-                        shuffled = torch.from_numpy(first + order.permutation(examples))
+                        shuffled = torch.from_numpy(first + order.permutation(examples)).to(self._device)
                         x, y = self._features[shuffled], self._labels[shuffled]
                         position = 0
                     batch = slice(position, position + self._batch_size)
@@ -55,6 +59,8 @@ class BareLoop:
                     cross_entropy(self.model(x[batch]), y[batch]).backward()  # type: ignore[no-untyped-call]
                     optimizer.step()
                     position += self._batch_size
+            if self._device == "cuda":
+                torch.cuda.synchronize()
 
 
 def dealt(updates: Sequence[Participation], ranks: int) -> list[list[Participation]]:

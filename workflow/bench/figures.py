@@ -24,7 +24,7 @@ def rates(measured: Sequence[Measurement]) -> list[float]:
 
 def against_bare_loop(measured: Sequence[Measurement]) -> dict[str, Any]:
     """Rates of the whole runs and of the bare loops, and the ratios pair by pair. ``seconds`` holds what was measured,
-    repeat by repeat."""
+    repeat by repeat; ``step`` tells how a step was computed."""
     ours, bare = [one.ours for one in measured], [one.bare for one in measured if one.bare is not None]
     updates = [one.client_updates for one in measured]
     return {
@@ -32,6 +32,7 @@ def against_bare_loop(measured: Sequence[Measurement]) -> dict[str, Any]:
         "client_updates_per_s": spread(rates(measured)),
         "bare_client_updates_per_s": spread([number / theirs for number, theirs in zip(updates, bare, strict=True)]),
         "client_updates": updates[0],
+        "step": measured[0].step,
         "seconds": {"ours": ours, "bare": bare},
     }
 

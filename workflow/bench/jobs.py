@@ -38,10 +38,13 @@ class Bench:
         file = write_workload(workload, self.folder / f"workload-{next(self._numbers)}")
         return tuple(Cell(str(file), algorithm) for algorithm in workload.algorithms)
 
-    def measure(self, plan: Plan, ranks: int) -> list[RankReport]:
-        """Every rank's report of a plan, rank 0 first. Raises MeasuringFailed where the job fails."""
+    def measure(
+        self, cells: tuple[Cell, ...], ranks: int, *, repeats: int, warm_up: bool = False, bare: bool = False
+    ) -> list[RankReport]:
+        """Every rank's report of such a plan, rank 0 first. Raises MeasuringFailed where the job fails."""
         folder = self.folder / f"job-{next(self._numbers)}"
         folder.mkdir()
+        plan = Plan(cells, repeats, self.site.step.given, warm_up, bare)
         command = [sys.executable, "-m", "workflow.bench.measuring", str(write_plan(plan, folder))]
         self.seconds(command, ranks)
         return read_reports(folder, ranks)

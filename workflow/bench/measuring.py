@@ -5,16 +5,16 @@ updates in a bare loop after each, in the same processes. Every rank writes what
 """
 
 import json
-import shutil
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import h5py
 
+from fedhpc.clients.steps.step_choice import StepWishes
 from fedhpc.data.federated import open_prepared
 from fedhpc.data.preparation import prepared_data
 from fedhpc.experiment import Experiment, Run, load_experiment
@@ -39,11 +39,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure: every cell in turn, ``repeats`` times over. ``warm_up``: all of it once before, unmeasured and
-    for one server update only. ``bare``: after each run the bare loop."""
+    """What to measure: every cell in turn, ``repeats`` times over. ``step``: what the site wishes of clients' steps.
+    ``warm_up``: all of it once before, unmeasured and for one server update only. ``bare``: after each run the bare
+    loop."""
 
     cells: tuple[Cell, ...]
     repeats: int
+    step: dict[str, Any]
     warm_up: bool = False
     bare: bool = False
 
@@ -51,14 +53,18 @@ class Plan:
 @dataclass(frozen=True)
 class Measurement:
     """One run of one cell as a rank saw it, in seconds: ``ours`` of the clock between two moments at which all ranks
-    were there, ``processor`` of its own time within, ``bare`` of the clock for the bare loop. ``client_updates`` and
-    ``unique_clients`` are those of the result."""
+    were there, ``processor`` of its own time within, ``bare`` of the clock for the bare loop.
+
+    ``client_updates``, ``unique_clients`` and how a ``step`` was computed (None where nothing was trained) are those of
+    the result.
+    """
 
     ours: float
     processor: float
     bare: float | None
     client_updates: int
     unique_clients: int
+    step: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -72,19 +78,16 @@ class RankReport:
     private: int | None
 
 
-def measure(plan: Plan, folder: Path) -> RankReport:
-    """Carries the plan out on this rank; ``folder`` takes the results."""
+def measure(plan: Plan) -> RankReport:
+    """Carries the plan out on this rank. Results lie beside the experiments' files, and with them the prepared data
+    and the choice of a step, which later runs find there: they are made once an experiment, and not measured."""
     world = join_world()
-    experiments = [load_experiment(Path(cell.experiment)) for cell in plan.cells]
-    if any(isinstance(experiment.task, Classification) for experiment in experiments):
+    measured = [_MeasuredCell(cell, plan, world) for cell in plan.cells]
+    if any(cell.trains for cell in measured):
         # What a rank loads to train, so that no measured run pays for it, and its memory is known without the run's.
         import fedhpc.clients.local_training
         import fedhpc.ranks.pool  # noqa: F401
     resident_before = _kilobytes("status", "VmRSS")
-    measured = [
-        _MeasuredCell(experiment, cell.algorithm, folder / str(number), world, plan.bare)
-        for number, (experiment, cell) in enumerate(zip(experiments, plan.cells, strict=True))
-    ]
     if plan.warm_up:
         for cell in measured:
             cell.warm_up()
@@ -99,39 +102,44 @@ def measure(plan: Plan, folder: Path) -> RankReport:
 
 
 class _MeasuredCell:
-    def __init__(
-        self, experiment: Experiment, algorithm: str, folder: Path, world: "MPI.Intracomm | None", bare: bool
-    ) -> None:
-        self._experiment, self._folder, self._world = experiment, folder, world
-        self._cell = Run(algorithm, SCENARIO, 0)
-        self._bare: BareLoop | None = None
-        self._with_bare = bare
+    def __init__(self, cell: Cell, plan: Plan, world: "MPI.Intracomm | None") -> None:
+        file = Path(cell.experiment)
+        self._experiment, self._folder = load_experiment(file), file.parent / "results"
+        self._cell = Run(cell.algorithm, SCENARIO, 0)
+        self._result = self._cell.file(self._folder, ".h5")
+        self._step, self._world = StepWishes.model_validate(plan.step), world
+        self._with_bare = plan.bare
+        self._bare_loop: BareLoop | None = None
+
+    @property
+    def trains(self) -> bool:
+        return isinstance(self._experiment.task, Classification)
 
     def warm_up(self) -> None:
-        short = self._experiment.model_copy(
-            update={"budget": self._experiment.budget.model_copy(update={"server_updates": 1})}
-        )
-        self._run(short)
-        self._clear()
+        budget = self._experiment.budget.model_copy(update={"server_updates": 1})
+        self._run(self._experiment.model_copy(update={"budget": budget}))
         if self._with_bare:
-            self._bare_loop(short).train()
+            self._bare().train(1)
+        self._clear()
 
     def measure(self) -> Measurement:
         processor = time.process_time()
         ours = self._seconds(lambda: self._run(self._experiment))
         processor = time.process_time() - processor
-        bare = None
-        with h5py.File(self._cell.file(self._folder, ".h5"), "r", locking=False) as result:
+        bare = self._seconds(self._bare().train) if self._with_bare else None
+        with h5py.File(self._result, "r", locking=False) as result:
             counts = {name: int(result[name][-1]) for name in ("client_updates", "unique_clients")}
+        step = self._step_taken() if self.trains else None
         self._clear()
-        if self._with_bare:
-            if self._bare is None:
-                self._bare = self._bare_loop(self._experiment)
-            bare = self._seconds(self._bare.train)
-        return Measurement(ours, processor, bare, **counts)
+        return Measurement(ours, processor, bare, step=step, **counts)
+
+    def _step_taken(self) -> dict[str, Any]:
+        with h5py.File(self._result, "r", locking=False) as result:
+            step: dict[str, Any] = json.loads(result.attrs["step"])
+        return step
 
     def _run(self, experiment: Experiment) -> None:
-        run(experiment, self._cell, self._folder, lease=None, checkpoint_seconds=30)
+        run(experiment, self._cell, self._folder, lease=None, checkpoint_seconds=30, step=self._step)
 
     def _seconds(self, work: Callable[[], None]) -> float:
         wait_for_all(self._world)
@@ -144,16 +152,19 @@ class _MeasuredCell:
         """A result that is there would not be computed again."""
         wait_for_all(self._world)
         if self._world is None or self._world.rank == 0:
-            shutil.rmtree(self._folder / self._cell.algorithm)
+            self._result.unlink()
         wait_for_all(self._world)
 
-    def _bare_loop(self, experiment: Experiment) -> "BareLoop":
-        from workflow.bench.bare_loop import BareLoop
+    def _bare(self) -> "BareLoop":
+        if self._bare_loop is None:
+            from workflow.bench.bare_loop import BareLoop
 
-        prepared = prepared_data(experiment, self._folder)
-        assert prepared is not None
-        rank, ranks = (self._world.rank, self._world.size) if self._world is not None else (0, 1)
-        return BareLoop(experiment, self._cell, open_prepared(prepared), rank, ranks)
+            prepared = prepared_data(self._experiment, self._folder)
+            assert prepared is not None
+            rank, ranks = (self._world.rank, self._world.size) if self._world is not None else (0, 1)
+            device = self._step_taken()["device"]
+            self._bare_loop = BareLoop(self._experiment, self._cell, open_prepared(prepared), device, rank, ranks)
+        return self._bare_loop
 
 
 def _kilobytes(file: str, name: str) -> int | None:
@@ -185,7 +196,7 @@ def read_reports(folder: Path, ranks: int) -> list[RankReport]:
 def main(plan_file: Path) -> None:
     raw = json.loads(plan_file.read_text())
     plan = Plan(**{**raw, "cells": tuple(Cell(**cell) for cell in raw["cells"])})
-    report = measure(plan, plan_file.parent / "results")
+    report = measure(plan)
     world = join_world()
     rank = 0 if world is None else world.rank
     (plan_file.parent / f"rank-{rank}.json").write_text(json.dumps(asdict(report)))

@@ -1,5 +1,6 @@
 """The workloads by name, and how each is measured."""
 
+import json
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from workflow.bench import workloads
 from workflow.bench.figures import against_bare_loop, of_scaling, of_the_slowest, of_waiting, spread
 from workflow.bench.jobs import Bench
-from workflow.bench.measuring import Plan
+from workflow.bench.measuring import Measurement
 from workflow.bench.workloads import IMAGE_SHAPE, PARAMETERS, SCENARIO, Sizes, Workload
 
 Figures = dict[str, Any]
@@ -19,8 +20,9 @@ def against_bare(make: Callable[[Sizes], Workload]) -> Callable[[Bench], Figures
     """Whole runs and the bare loop in turn, in the same two ranks."""
 
     def measure(bench: Bench) -> Figures:
-        plan = Plan(bench.write(make(bench.sizes)), bench.repeats, warm_up=True, bare=True)
-        return against_bare_loop(bench.measure(plan, _RANKS)[0].cells[0])
+        cells = bench.write(make(bench.sizes))
+        report, *_ = bench.measure(cells, _RANKS, repeats=bench.repeats, warm_up=True, bare=True)
+        return against_bare_loop(report.cells[0])
 
     return measure
 
@@ -28,15 +30,18 @@ def against_bare(make: Callable[[Sizes], Workload]) -> Callable[[Bench], Figures
 def null_engine(bench: Bench) -> Figures:
     """Whole runs of schedules alone, in one process."""
     workload = workloads.schedules(bench.sizes)
-    report = bench.measure(Plan(bench.write(workload), bench.repeats), 1)[0]
+    (report,) = bench.measure(bench.write(workload), 1, repeats=bench.repeats)
     return of_the_slowest(dict(zip(workload.algorithms, report.cells, strict=True)))
 
 
 def scaling(bench: Bench) -> Figures:
     """A on one rank and on two, in turn; each run in processes of its own."""
-    plan = Plan(bench.write(workloads.emnist(bench.sizes, "fp32")), 1, warm_up=True)
-    pairs = [(bench.measure(plan, 1)[0], bench.measure(plan, _RANKS)[0]) for _ in range(bench.repeats)]
-    return of_scaling([one.cells[0][0] for one, _ in pairs], [two.cells[0][0] for _, two in pairs])
+    cells = bench.write(workloads.emnist(bench.sizes, "fp32"))
+    measured: dict[int, list[Measurement]] = {1: [], _RANKS: []}
+    for _ in range(bench.repeats):
+        for ranks, measurements in measured.items():
+            measurements += bench.measure(cells, ranks, repeats=1, warm_up=True)[0].cells[0]
+    return of_scaling(measured[1], measured[_RANKS])
 
 
 def start_up(bench: Bench) -> Figures:
@@ -47,6 +52,7 @@ def start_up(bench: Bench) -> Figures:
     for repeat in range(bench.repeats):
         output = bench.folder / f"start-up-{repeat}"
         words = ["run", cell.experiment, "--algorithm", cell.algorithm, "--scenario", SCENARIO, "--trial", "0"]
+        words += ["--step", json.dumps(bench.site.step.given)]
         run.append(bench.seconds([*command, *words, "--output", str(output)], _RANKS))
         helping.append(bench.seconds([*command, "--help"], 1))
     return {"run_s": spread(run), "help_s": spread(helping)}
@@ -57,14 +63,17 @@ def idle(bench: Bench) -> Figures:
     the clock that they add, so that the run's start and end cancel."""
     rounds = bench.sizes.rounds_waiting
     short, long = (bench.write(workloads.waiting(bench.sizes, number)) for number in (1, 1 + rounds))
-    report = bench.measure(Plan((*short, *long), bench.repeats, warm_up=True), _RANKS)[0]
+    report, *_ = bench.measure((*short, *long), _RANKS, repeats=bench.repeats, warm_up=True)
     return of_waiting(*report.cells)
 
 
 def memory(bench: Bench) -> Figures:
     """What each rank of one run of A holds, beside what it cannot do without."""
     workload = workloads.emnist(bench.sizes, "fp32")
-    reports = bench.measure(Plan(bench.write(workload), 1), _RANKS)
+    cells = bench.write(workload)
+    # The first prepares the data and chooses the step, as the first run of a sweep does.
+    for _ in range(2):
+        reports = bench.measure(cells, _RANKS, repeats=1)
     images, trained = workload.images, reports[0].cells[0][0].unique_clients
     assert images is not None
     example = 4 * IMAGE_SHAPE[0] * IMAGE_SHAPE[1] + 8  # float32 pixels, int64 label

@@ -73,7 +73,7 @@ def test_its_steps_are_gradient_descent_on_the_clients_of_the_schedule(
     logistic: tuple[Experiment, FederatedData],
 ) -> None:
     experiment, data = logistic
-    loops = [BareLoop(experiment, CELL, data, rank, 2) for rank in range(2)]
+    loops = [BareLoop(experiment, CELL, data, "cpu", rank, 2) for rank in range(2)]
     schedule = make_schedule(experiment.settings_of(CELL), data.population)
     expected = [update.number for server_update in schedule.server_updates() for update in server_update.updates]
     assert sorted(update.number for loop in loops for update in loop.updates) == sorted(expected)
@@ -94,7 +94,7 @@ def test_its_steps_are_gradient_descent_on_the_clients_of_the_schedule(
 
 
 def test_it_has_torch_as_torch_comes_and_leaves_it_as_it_was(logistic: tuple[Experiment, FederatedData]) -> None:
-    loop = BareLoop(*logistic[:1], CELL, logistic[1], 0, 2)
+    loop = BareLoop(logistic[0], CELL, logistic[1], "cpu", 0, 2)
     seen = set()
     loop.model.register_forward_hook(
         lambda *_: seen.add((torch.get_num_threads(), torch.get_deterministic_debug_mode(), torch.is_grad_enabled()))

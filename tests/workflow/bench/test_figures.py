@@ -6,7 +6,7 @@ from workflow.bench.measuring import Measurement
 
 def measured(ours: float, bare: float | None = None, processor: float = 0.0) -> Measurement:
     """Twelve client updates in so many seconds."""
-    return Measurement(ours, processor, bare, client_updates=12, unique_clients=5)
+    return Measurement(ours, processor, bare, client_updates=12, unique_clients=5, step={"form": "plain"})
 
 
 def test_ratios_are_those_of_pairs() -> None:
@@ -15,6 +15,7 @@ def test_ratios_are_those_of_pairs() -> None:
     assert figures["ratio_to_bare_loop"] == {"min": 2 / 3, "median": 3 / 4, "max": 2.0}
     assert figures["client_updates_per_s"] == {"min": 3.0, "median": 4.0, "max": 12.0}
     assert figures["bare_client_updates_per_s"] == {"min": 4.0, "median": 6.0, "max": 6.0}
+    assert figures["step"] == {"form": "plain"}
     assert figures["seconds"] == {"ours": [1.0, 3.0, 4.0], "bare": [2.0, 2.0, 3.0]}
 
 
