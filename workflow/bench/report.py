@@ -12,6 +12,10 @@ from fedhpc.store.replacing import replacing, temporary_beside
 from workflow.bench.figures import KEYS, Spread
 
 
+_NO_FIGURES = ("step", "seconds")
+"""What a workload's entry tells beside its figures."""
+
+
 def write_report(report: dict[str, Any], file: Path) -> None:
     """Writes the JSON file, whole or not at all."""
     with replacing(file) as temporary:
@@ -53,6 +57,8 @@ def table(workloads: dict[str, Any]) -> Table:
 def _rows(figures: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, Spread]]:
     """(name, spread) of every figure; a number that was taken once is a median alone."""
     for name, value in figures.items():
+        if name in _NO_FIGURES:
+            continue
         place = (*path, name)
         words = " ".join(place).replace("_", " ")
         if isinstance(value, dict) and set(value) == set(KEYS):

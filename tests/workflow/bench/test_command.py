@@ -50,11 +50,11 @@ def test_two_repeats_of_a_training_workload_and_of_the_null_engine(tmp_path: Pat
     assert engine["client_updates_per_s"].keys() == SPREAD
 
 
-def test_everything_else_runs_too(tmp_path: Path) -> None:
-    names = ["A_fp32", "A_bf16", "C", "scaling", "start_up", "idle", "memory"]
+def test_a_workload_of_every_other_kind(tmp_path: Path) -> None:
+    names = ["A_bf16", "C", "scaling", "start_up", "idle", "memory"]
     figures = bench(tmp_path / "speed.json", "--repeats", 1, "--workloads", *names)
     assert set(figures) == set(names)
-    for name in ("A_fp32", "A_bf16", "C"):
+    for name in ("A_bf16", "C"):
         (ours,), (bare,) = (figures[name]["seconds"][whose] for whose in ("ours", "bare"))
         assert figures[name]["ratio_to_bare_loop"] == dict.fromkeys(SPREAD, pytest.approx(bare / ours))
     scaling = figures["scaling"]

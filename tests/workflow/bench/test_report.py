@@ -13,6 +13,7 @@ FIGURES = {
     "B": {
         "ratio_to_bare_loop": {"min": 0.5, "median": 2.25, "max": 12345.6},
         "client_updates": 6,
+        "step": {"form": "dense", "clients": 32},
         "seconds": {"ours": [1.0], "bare": [2.0]},
     },
     "memory": {"rank_0": {"private_bytes": 123456789, "peak_resident_bytes": None}},
