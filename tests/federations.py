@@ -22,6 +22,8 @@ from fedhpc.ranks.mailbox import Rest
 from fedhpc.ranks.pool import OwnRank, TrainingRanks
 from fedhpc.task import Classification
 
+DENSE = StepChoice(form="dense")
+
 
 @dataclass
 class Federation:
@@ -29,7 +31,7 @@ class Federation:
 
     settings: RunSettings
     data: FederatedData
-    choice: StepChoice = StepChoice(form="dense")
+    choice: StepChoice = DENSE
 
     @classmethod
     def of(cls, file: Path, algorithm: str, scenario: str = "domain", trial: int = 0) -> "Federation":
@@ -125,9 +127,7 @@ def reference(federation: Federation) -> tuple[np.ndarray, Evaluations, int]:
             total = np.zeros_like(versions[0])
             for update_of, weight in pairs:
                 start = {update_of.version: versions[update_of.version]}
-                member = Member(
-                    update_of.version, update_of.client, update_of.participation, update_of.steps, weight
-                )
+                member = Member(update_of.version, update_of.client, update_of.participation, update_of.steps, weight)
                 total += training.update(start, [member], lambda: None)
                 trained += 1
             versions.append(aggregator.step(total))
