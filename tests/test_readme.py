@@ -58,15 +58,17 @@ def run(kind: str, text: str, folder: Path) -> str:
 
 
 def test_the_readme_from_top_to_bottom(copy: Path) -> None:
-    assert [kind for kind, _ in BLOCKS] == ["bash", "bash", "python", "bash", "bash", "python"]
+    assert [kind for kind, _ in BLOCKS] == ["bash", "bash", "python", "bash", "bash", "python", "bash"]
     printed = [run(kind, text, copy) for kind, text in BLOCKS]
-    sweep, look, read, own, alone, parsl = printed
+    sweep, look, read, own, alone, parsl, speed = printed
     assert "fedavg_over_selection" in sweep
     assert "24 of them finished before" in look
     assert "numpy" in read
     assert "slow_hospitals" in own
     assert (copy / "results/alone/fedbuff/per_domain/trial-0.h5").exists(), alone
     assert "slow_hospitals" in parsl
+    assert "ratio to bare loop" in speed
+    assert (copy / "results/speed.json").exists()
     last = open_experiment(copy / "results/quickstart").isel(evaluation=-1)
     accuracy = last.straggler_accuracy.median("trial")
     # Hard et al., section 6: over-selection costs the stragglers' classes where stragglers are slow, and nothing where

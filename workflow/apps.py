@@ -100,7 +100,7 @@ def train(folder: Path, run: Run, digest: str, site: Site, lease: str, prepared:
     command += ["--algorithm", run.algorithm, "--scenario", run.scenario, "--trial", str(run.trial)]
     command += ["--output", str(folder), "--lease", lease, "--checkpoint-seconds", str(site.checkpoint_seconds)]
     command += ["--step", json.dumps(site.step.given)]
-    status = _job(command, _environment(site, marks), log, marks, lambda: check_lease(folder, lease))
+    status = _job(command, rank_environment(site, marks), log, marks, lambda: check_lease(folder, lease))
     if status != 0 or finished_digest(run.file(folder, ".h5")) != digest:
         check_lease(folder, lease)
         failure = RunFailed(run, status, log, _tail(log))
@@ -123,7 +123,9 @@ def _make_room(log: Path) -> None:
         os.replace(log, log.with_name(f"{log.name}.1"))
 
 
-def _environment(site: Site, marks: dict[str, str]) -> dict[str, str]:
+def rank_environment(site: Site, marks: dict[str, str]) -> dict[str, str]:
+    """The environment in which a run's ranks start: this process's, with what the site and fedhpc ask for, and the
+    marks that tell whose they are."""
     # Had this worker been started by MPI itself, its ranks would take the worker's place in that job for theirs.
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PMI_", "PMIX_"))}
     path = os.pathsep.join([str(Path(sys.executable).parent), inherited.get("PATH", os.defpath)])

@@ -101,6 +101,34 @@ def report(folder: Folder) -> None:
         raise ExperimentError(folder, [str(nothing).removeprefix(f"{folder}: ")]) from None
 
 
+@app.command(context_settings={"allow_extra_args": True})
+def bench(
+    context: typer.Context,
+    file: Annotated[Path, typer.Option("--json", metavar="FILE", help="Where the figures are written.")],
+    repeats: Annotated[int, typer.Option(min=1, help="How often each workload is measured.")] = 5,
+    workloads: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--workloads", metavar="NAME ...", help="Measure only these. By default all, a quarter of an hour."
+        ),
+    ] = None,
+    site: SiteName = None,
+    small: Annotated[
+        bool, typer.Option("--small", hidden=True, help="So little work that figures say nothing.")
+    ] = False,
+) -> None:
+    """Measure fedhpc's speed on this machine, against bare torch loops in the same processes."""
+    from workflow.bench.command import run_bench
+    from workflow.bench.workloads import FULL, SMALL
+    from workflow.sites import load_site
+
+    # An option takes one word; the names that follow the first are left over.
+    if context.args and not workloads:
+        raise typer.BadParameter(f"unexpected: {' '.join(context.args)}; name workloads after --workloads")
+    names = [*(workloads or []), *context.args]
+    run_bench(file, names, repeats, SMALL if small else FULL, load_site(site), _console())
+
+
 def main() -> None:
     """The command. What a person can mend is told in a sentence, with exit status 2."""
     try:
@@ -119,8 +147,9 @@ def _told_in_words() -> tuple[type[Exception], ...]:
     from fedhpc.mistakes import ExperimentError
     from fedhpc.ranks.world import LauncherError
     from fedhpc.store.lease import LeaseHeld, LeaseLost
+    from workflow.bench.jobs import MeasuringFailed
 
-    return ExperimentError, LauncherError, LeaseHeld, LeaseLost, ScheduleError
+    return ExperimentError, LauncherError, LeaseHeld, LeaseLost, MeasuringFailed, ScheduleError
 
 
 def _refuse_unknown(experiment: "Experiment", run: "Run") -> None:
