@@ -79,7 +79,7 @@ def run(
     choice: StepChoice | None = None
     if start.prepared is not None:
         prepared = start.prepared
-        choice = agree(world, lambda: _choose(experiment, cell, settings, prepared, folder, world, step))
+        choice = agree(world, lambda: _choose(experiment, cell, settings, prepared, folder, step))
     with abort_together(world, quietly=(LeaseLost, ScheduleError)), watched(world), _told_of(cell):
         schedule = make_schedule(settings, start.population)
         recorder = Recorder(settings.evaluation)
@@ -132,7 +132,6 @@ def _choose(
     settings: RunSettings,
     prepared: Path,
     folder: Path,
-    world: "MPI.Intracomm | None",
     wishes: StepWishes,
 ) -> StepChoice:
     """How this algorithm's steps are computed: as the folder has it, or else as a measurement has it."""
@@ -142,10 +141,9 @@ def _choose(
     assert isinstance(settings.task, Classification)
     model, client, data = settings.task.model, settings.algorithm.client, open_prepared(prepared)
     file = choice_file(folder / cell.algorithm, model, client, data.shape, data.classes)
-    ranks = 1 if world is None else world.size
-    most = -(-settings.algorithm.updates // ranks)
+    updates = settings.algorithm.updates
     try:
-        return kept_choice(file, wishes, lambda: calibrate(model, client, data, most, wishes))
+        return kept_choice(file, wishes, lambda: calibrate(model, client, data, updates, wishes))
     except (UnfitChoice, OtherChoice) as error:
         raise ExperimentError(experiment.file, [f"algorithms.{cell.algorithm}: {error}"]) from None
 

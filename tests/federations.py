@@ -22,6 +22,8 @@ from fedhpc.ranks.mailbox import Rest
 from fedhpc.ranks.pool import OwnRank, TrainingRanks
 from fedhpc.task import Classification
 
+DENSE = StepChoice(form="dense")
+
 
 @dataclass
 class Federation:
@@ -29,7 +31,7 @@ class Federation:
 
     settings: RunSettings
     data: FederatedData
-    choice: StepChoice = StepChoice(form="dense")
+    choice: StepChoice = DENSE
 
     @classmethod
     def of(cls, file: Path, algorithm: str, scenario: str = "domain", trial: int = 0) -> "Federation":

@@ -17,10 +17,11 @@ import sys
 from pathlib import Path
 from fedhpc.experiment import Run, load_experiment
 from fedhpc.run import run
-file, algorithms, scenario, trial, folder, checkpoint_seconds = sys.argv[1:]
+from workflow.sites import step_wishes
+file, algorithms, scenario, trial, folder, checkpoint_seconds, step = sys.argv[1:]
 for algorithm in algorithms.split(","):
     run(load_experiment(Path(file)), Run(algorithm, scenario, int(trial)), Path(folder), lease=None,
-        checkpoint_seconds=float(checkpoint_seconds))
+        checkpoint_seconds=float(checkpoint_seconds), step=step_wishes(step))
 """
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -35,9 +36,9 @@ def mpi(ranks: int, command: Sequence[str], timeout: float = 120) -> subprocess.
     )
 
 
-def run_command(file: Path, cell: Run, folder: Path, checkpoint_seconds: float = 30) -> list[str]:
+def run_command(file: Path, cell: Run, folder: Path, checkpoint_seconds: float = 30, step: str = "{}") -> list[str]:
     """What each rank of a run executes. Several algorithms, with commas between them, run one after the other."""
-    arguments = [file, cell.algorithm, cell.scenario, cell.trial, folder, checkpoint_seconds]
+    arguments = [file, cell.algorithm, cell.scenario, cell.trial, folder, checkpoint_seconds, step]
     return [sys.executable, "-c", _PROGRAM, *map(str, arguments)]
 
 

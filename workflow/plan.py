@@ -122,9 +122,9 @@ def _seconds_per_step(experiment: Experiment, algorithm: str, prepared: Path | N
     from fedhpc.data.federated import open_prepared
 
     settings = experiment.algorithms[algorithm]
-    most = -(-settings.updates // site.ranks_per_run)
+    data = open_prepared(prepared)
     try:
-        best, *_ = calibrate(experiment.task.model, settings.client, open_prepared(prepared), most, site.step)
+        best, *_ = calibrate(experiment.task.model, settings.client, data, settings.updates, site.step)
     except UnfitChoice as error:
         raise ExperimentError(experiment.file, [f"algorithms.{algorithm}: {error}"]) from None
     return best[1]

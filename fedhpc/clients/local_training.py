@@ -54,7 +54,7 @@ class LocalTraining:
         self._is_straggler_class = self._is_straggler_class.to(device)
         module = _initial_model(model, data, seed, trial)
         self._noise_bytes = noise_bytes(module, data.shape)
-        self._steps = make_steps(module.to(device), client, choice)
+        self._steps = make_steps(module.to(device), data.shape, client, choice)
 
     def initial_weights(self) -> Vector:
         """Version 0: float32 [parameters], drawn from the trial's own stream. Call it before any training."""

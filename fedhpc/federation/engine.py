@@ -268,11 +268,12 @@ class Engine:
     # Checkpoints.
 
     def checkpoint(self) -> Checkpoint:
-        """All that a later start needs beside the settings; the schedule is played again from its beginning."""
+        """All that a later start needs beside the settings; the schedule is played again from its beginning. It is the
+        engine's own state, to be saved before the engine goes on."""
         return Checkpoint(
             version=self.applied,
             versions=dict(self._versions),
-            assemblies=self._assemblies,
+            assemblies={makes: part for makes, part in self._assemblies.items() if part.added or part.waiting},
             server=self._aggregator.state(),
             evaluated=dict(self.evaluated),
         )

@@ -14,11 +14,9 @@ from fedhpc.clients.local_training import EVALUATION_SHARD, LocalTraining
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.data.federated import FederatedData
 from fedhpc.models.settings import MLP, Logistic
-from fedhpc.clients.steps.step_choice import StepChoice
 from fedhpc.optimizers import SGD, Adam, Optimizer
-from tests.federations import alone
+from tests.federations import DENSE, alone
 
-DENSE = StepChoice(form="dense")
 SIGNS = np.array([1, -1, 1, -1])
 
 

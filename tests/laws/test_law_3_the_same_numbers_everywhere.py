@@ -2,24 +2,28 @@
 
 import random
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedhpc.experiment import Run
 from fedhpc.federation.checkpoint import load_checkpoint, save_checkpoint
 from fedhpc.federation.engine import Engine
-from tests.federations import Federation, Ranks, reference, trained
+from tests.federations import DENSE, Federation, Ranks, reference, trained
 from tests.mpi import mpi, numbers, run_command
 
 ALGORITHMS = ["over", "prox", "fedbuff"]
 
 
-def test_the_same_bytes_with_1_2_3_and_5_ranks(tiny: Callable[..., Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", ["{}", "{clients: 3}", "{form: channels_last}"])
+def test_the_same_bytes_with_1_2_3_and_5_ranks(tiny: Callable[..., Path], tmp_path: Path, step: str) -> None:
     file = tiny()
     cells = [Run(algorithm, "domain", 1) for algorithm in ALGORITHMS]
     for ranks in (1, 2, 3, 5):
-        finished = mpi(ranks, run_command(file, Run(",".join(ALGORITHMS), "domain", 1), tmp_path / str(ranks)))
+        cell = Run(",".join(ALGORITHMS), "domain", 1)
+        finished = mpi(ranks, run_command(file, cell, tmp_path / str(ranks), step=step))
         assert finished.returncode == 0, finished.stderr
     for cell in cells:
         found = {ranks: numbers(cell.file(tmp_path / str(ranks), ".h5")) for ranks in (1, 2, 3, 5)}
@@ -84,7 +88,7 @@ def test_a_resumed_run_recomputes_nothing_that_its_checkpoint_holds(tiny: Callab
     engine = federation.engine(pulse=stop)
     with pytest.raises(Killed):
         engine.run()
-    checkpoint = halfway[0].checkpoint()
+    checkpoint = deepcopy(halfway[0].checkpoint())
     ranks = Ranks(federation.training(), random.Random(0))
     resumed = federation.engine(ranks)
     resumed.restore(checkpoint)
@@ -97,3 +101,29 @@ def test_a_resumed_run_recomputes_nothing_that_its_checkpoint_holds(tiny: Callab
     ]
     _, _, all_updates = reference(federation)
     assert len(again) < all_updates - 3 * 9  # ten server updates of three lie before it
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", *ALGORITHMS])
+def test_stacks_give_the_same_bytes_in_any_order_and_after_any_kill(tiny: Callable[..., Path], algorithm: str) -> None:
+    federation = Federation.of(tiny(), algorithm)
+    federation.choice = DENSE.model_copy(update={"clients": 3})
+    undisturbed = federation.engine()
+    undisturbed.run()
+    expected = undisturbed.checkpoint().server["weights"]
+    chance = random.Random(algorithm)
+
+    def stop(engine: Engine) -> None:
+        if engine.applied >= 5:
+            raise Killed
+
+    engine = federation.engine(Ranks(federation.training(), chance), pulse=stop)
+    with pytest.raises(Killed):
+        engine.run()
+    resumed = federation.engine(Ranks(federation.training(), chance))
+    resumed.restore(engine.checkpoint())
+    resumed.run()
+    assert resumed.checkpoint().server["weights"].tobytes() == expected.tobytes()
+    assert resumed.evaluated == undisturbed.evaluated
+    # Stacks train as each client alone, up to rounding.
+    alone, _, _ = reference(federation)
+    np.testing.assert_allclose(expected, alone, rtol=1e-4, atol=1e-5)

@@ -10,6 +10,7 @@ from fedhpc.experiment import Run, load_experiment
 from fedhpc.run import run
 from fedhpc.store.lease import LeaseHeld, LeaseLost, take_lease
 from fedhpc.store.record import RunRecord
+from tests.federations import DENSE
 
 CELL = Run("fedavg", "domain", 0)
 
@@ -63,7 +64,8 @@ def test_a_run_whose_sweep_is_over_neither_saves_nor_publishes(
     if moment == "checkpoint":
         from fedhpc.federation.checkpoint import load_checkpoint
 
-        found = load_checkpoint(saved, experiment.settings_of(CELL).digest(_content(experiment)))
+        digest = experiment.settings_of(CELL).digest(_content(experiment))
+        found = load_checkpoint(saved, digest, DENSE)
         assert found is not None
         assert found.version < 2
 

@@ -8,6 +8,7 @@ from torch.nn import functional
 from fedhpc.models.architectures import build_model
 from fedhpc.models.dense import DenseGradient
 from fedhpc.models.dropout import give_noise, noise_bytes
+from fedhpc.models.flat import flatten
 from fedhpc.models.settings import EMNISTCNN, MLP, MNISTCNN, CIFAR100ResNet18, Logistic, StackOverflowLSTM
 
 LOGISTIC = Logistic(name="logistic")
@@ -102,12 +103,20 @@ def test_settings_and_data_import_no_torch():
 @pytest.mark.parametrize("batch", [1, 3, 20])
 def test_the_closed_form_gradient_is_autograds(settings, batch):
     torch.manual_seed(batch)
-    ours, theirs = build_model(settings, (3, 2), 5), build_model(settings, (3, 2), 5)
-    theirs.load_state_dict(ours.state_dict())
-    features, labels = torch.randn(batch, 3, 2), torch.randint(5, (batch,))
-    for parameter in ours.parameters():
-        parameter.grad = torch.full_like(parameter, 9.0)
-    DenseGradient(list(ours.parameters()))(features, labels)
-    functional.cross_entropy(theirs(features), labels).backward()
-    for our, their in zip(ours.parameters(), theirs.parameters(), strict=True):
-        torch.testing.assert_close(our.grad, their.grad, rtol=1e-5, atol=1e-7)
+    # Three clients, of which the first two train; the second's last row only fills up, unless it is its only one.
+    clients = [build_model(settings, (3, 2), 5) for _ in range(3)]
+    weights = torch.stack([flatten(client) for client in clients])
+    gradient = torch.full_like(weights, 9.0)
+    features, labels = torch.randn(2, batch, 3, 2), torch.randint(5, (2, batch))
+    filled = [batch, max(1, batch - 1)]
+    share = torch.zeros(2, batch, 1)
+    for client in range(2):
+        share[client, : filled[client]] = 1 / filled[client]
+    targets = torch.nn.functional.one_hot(labels, 5) * share
+    DenseGradient(clients[0], weights, gradient)(features.flatten(2), targets, share)
+    for client in range(2):
+        rows = slice(filled[client])
+        torch.nn.functional.cross_entropy(clients[client](features[client, rows]), labels[client, rows]).backward()
+        expected = torch.cat([parameter.grad.flatten() for parameter in clients[client].parameters()])
+        torch.testing.assert_close(gradient[client], expected, rtol=1e-5, atol=1e-7)
+    assert (gradient[2] == 9.0).all()

@@ -3,6 +3,7 @@
 import time
 
 import numpy as np
+import torch
 
 from fedhpc.clients.local_training import LocalTraining
 from fedhpc.clients.settings import ClientSettings
@@ -16,20 +17,26 @@ from fedhpc.models.settings import Model
 _SECONDS = 0.1
 _REPEATS = 3
 _MOST_STEPS = 100
-_WORTH_IT = 0.95
-"""A way that is preferred less must take less than this share of the time."""
+_WORTH_IT = 0.8
+"""A way that is preferred less must take less than this share of the time: a measurement's noise decides nothing."""
 
 
 def calibrate(
-    model: Model, client: ClientSettings, data: FederatedData, most: int, wishes: StepWishes
+    model: Model, client: ClientSettings, data: FederatedData, updates: int, wishes: StepWishes
 ) -> list[tuple[StepChoice, float]]:
     """The ways that fit the wishes, the one to take first, with the seconds that one client's step takes (0 where no
-    client has an example). At most ``most`` clients train together.
+    client has an example). ``updates`` make a server update.
 
     Raises UnfitChoice where what is wished for cannot be.
     """
-    ways = candidates(model, client, wishes.device or _device(), most, wishes)
-    measured = [(way, _seconds_per_step(model, client, data, way)) for way in ways]
+    ways = candidates(model, client, wishes.device or _device(), updates, wishes)
+    measured = []
+    for way in ways:
+        try:
+            measured.append((way, _seconds_per_step(model, client, data, way)))
+        except torch.OutOfMemoryError:
+            if way is ways[-1] and not measured:
+                raise
     best = measured[0]
     for other in measured[1:]:
         if other[1] < _WORTH_IT * best[1]:
@@ -38,8 +45,6 @@ def calibrate(
 
 
 def _device() -> Device:
-    import torch
-
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 

@@ -11,6 +11,7 @@ from fedhpc.clients.steps.chunk import Chunk
 from fedhpc.clients.steps.compiled_steps import CompiledSteps
 from fedhpc.clients.steps.dense_steps import DenseSteps
 from fedhpc.clients.steps.module_steps import ModuleSteps
+from fedhpc.clients.steps.stacked_steps import StackedSteps
 from fedhpc.clients.steps.step_choice import StepChoice
 from fedhpc.models.channels_last import channels_last
 
@@ -25,8 +26,9 @@ class Steps(Protocol):
     def train(self, chunk: Chunk, between_steps: Callable[[], None]) -> None: ...
 
 
-def make_steps(module: nn.Module, settings: ClientSettings, choice: StepChoice) -> Steps:
-    """The steps of clients that train ``module``'s architecture. Version 0 is the weights that it comes with."""
+def make_steps(module: nn.Module, shape: tuple[int, ...], settings: ClientSettings, choice: StepChoice) -> Steps:
+    """The steps of clients that train ``module``'s architecture on examples of ``shape``. Version 0 is the weights
+    that it comes with."""
     match choice.form:
         case "plain":
             return ModuleSteps(module, settings)
@@ -37,4 +39,4 @@ def make_steps(module: nn.Module, settings: ClientSettings, choice: StepChoice) 
         case "dense":
             return DenseSteps(module, settings, choice.clients)
         case "stacked":
-            raise NotImplementedError
+            return StackedSteps(module, shape, settings, choice)
