@@ -27,6 +27,7 @@ def run_bench(file: Path, names: Sequence[str], repeats: int, sizes: Sizes, site
     if mistakes:
         raise ExperimentError(Path("fedhpc bench"), mistakes)
     refuse_unwritable(file)
+    site.launch()
     chosen = [name for name in WORKLOADS if name in names or not names]
     figures: dict[str, Any] = {}
     with TemporaryDirectory(prefix="fedhpc-bench-") as scratch:

@@ -11,7 +11,6 @@ from fedhpc.mistakes import ExperimentError
 from fedhpc.store.replacing import replacing, temporary_beside
 from workflow.bench.figures import KEYS, Spread
 
-
 _NO_FIGURES = ("step", "seconds")
 """What a workload's entry tells beside its figures."""
 
