@@ -30,7 +30,8 @@ class _Flatten(nn.Module):
 
 def _rewrite(module: nn.Module) -> None:
     if isinstance(module, nn.Conv2d):
-        module.weight.data = module.weight.data.contiguous(memory_format=torch.channels_last)
+        # Not contiguous(memory_format=...), which leaves the strides of a kernel with one channel as they are.
+        module.weight.data = module.weight.data.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
     elif isinstance(module, nn.ReLU):
         module.inplace = True
     elif isinstance(module, Residual):

@@ -13,7 +13,8 @@ class Image(nn.Module):
     """
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        return images.unsqueeze(1) if images.ndim == 3 else images.permute(0, 3, 1, 2)
+        with_channels = images.unsqueeze(3) if images.ndim == 3 else images
+        return with_channels.permute(0, 3, 1, 2)
 
 
 class Residual(nn.Module):
