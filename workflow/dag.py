@@ -15,11 +15,14 @@ from parsl import python_app
 from parsl.dataflow.errors import PropagatedException
 from parsl.dataflow.futures import AppFuture
 
+from fedhpc.clients.steps.candidates import UnfitChoice, candidates
+from fedhpc.clients.steps.step_choice import StepWishes
 from fedhpc.data.preparation import population_of, prepared_data
 from fedhpc.experiment import Experiment, Run, load_experiment
 from fedhpc.federation.population import Population
 from fedhpc.mistakes import ExperimentError
 from fedhpc.store.lease import take_lease
+from fedhpc.task import Classification
 from workflow import apps
 from workflow.processes import SWEEP, end_processes
 from workflow.results_folder import (
@@ -75,7 +78,7 @@ def sweep(experiment: Experiment | Path | str, folder: Path | str | None = None,
     site = site or load_site()
     site.launch()
     with ExitStack() as stack:
-        opened = stack.enter_context(open_folder(experiment, Path(folder or default_folder(experiment))))
+        opened = stack.enter_context(open_folder(experiment, Path(folder or default_folder(experiment)), site))
         under_way = submit(opened, site)
         held = stack.pop_all()
     under_way.report.add_done_callback(lambda _: held.close())
@@ -83,7 +86,7 @@ def sweep(experiment: Experiment | Path | str, folder: Path | str | None = None,
 
 
 @contextmanager
-def open_folder(experiment: Experiment, folder: Path) -> Iterator[Opened]:
+def open_folder(experiment: Experiment, folder: Path, site: Site) -> Iterator[Opened]:
     """Makes the results folder ours for the time of the block, with the experiment and its data in it.
 
     Raises ExperimentError where the experiment cannot be run there, LeaseHeld where a live sweep has the folder.
@@ -97,6 +100,7 @@ def open_folder(experiment: Experiment, folder: Path) -> Iterator[Opened]:
         refuse_foreign(folder, experiment, expected)
         population = population_of(experiment.task, prepared_data(experiment, folder))
         refuse_unfit(experiment, population)
+        refuse_wishes(experiment, site.step)
         write_experiment(experiment, folder)
         yield Opened(folder, lease.token, expected, finished(folder, expected))
 
@@ -129,6 +133,22 @@ def refuse_unfit(experiment: Experiment, population: Population) -> None:
         for name, algorithm in experiment.algorithms.items()
         for mistake in algorithm.mistakes(population)
     ]
+    if mistakes:
+        raise ExperimentError(experiment.file, mistakes)
+
+
+def refuse_wishes(experiment: Experiment, wishes: StepWishes) -> None:
+    """Raises ExperimentError where an algorithm's steps cannot be computed as the site wishes; whether there is a GPU
+    is seen where the runs are."""
+    if not isinstance(experiment.task, Classification):
+        return
+    mistakes = []
+    for name, algorithm in experiment.algorithms.items():
+        device = wishes.device or ("cuda" if algorithm.client.precision == "tf32" else "cpu")
+        try:
+            candidates(experiment.task.model, algorithm.client, device, algorithm.updates, wishes)
+        except UnfitChoice as error:
+            mistakes.append(f"algorithms.{name}: {error}")
     if mistakes:
         raise ExperimentError(experiment.file, mistakes)
 

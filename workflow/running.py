@@ -43,7 +43,7 @@ def run_sweep(experiment: Experiment, folder: Path, site: Site, console: Console
     """
     site.launch()
     try:
-        with _stoppable(), open_folder(experiment, folder) as opened:
+        with _stoppable(), open_folder(experiment, folder, site) as opened:
             _announce(opened, site, console)
             if not opened.waiting:
                 _close(opened, {}, apps.report(opened.folder, opened.lease), console)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpc.data.examples import Examples
-from fedhpc.data.federated import MAPPED, open_population
+from fedhpc.data.federated import MAPPED, open_population, open_prepared
 from fedhpc.data.partitions import dirichlet, iid
 from fedhpc.data.paths import find_data
 from fedhpc.data.settings import IID, ByColumn, DataFile, Partition, Stragglers, TextFile
@@ -29,13 +29,14 @@ from fedhpc.data.sources import load
 from fedhpc.data.stragglers import kept_examples, straggler_clients
 from fedhpc.federation.population import Population
 from fedhpc.mistakes import ExperimentError
+from fedhpc.models.shapes import shape_mistakes
 from fedhpc.streams import Purpose, sequential
 from fedhpc.task import Classification, NullTask, Task
 
 if TYPE_CHECKING:
     from fedhpc.experiment import Experiment
 
-FORMAT = 1
+FORMAT = 2
 """Part of a prepared file's name: raised when the same settings begin to give other examples."""
 
 _BLOCK = 4096
@@ -67,11 +68,15 @@ def fingerprint_of(experiment: "Experiment") -> str:
 
 def prepared_data(experiment: "Experiment", folder: Path) -> Path | None:
     """The experiment's data as ranks read them, in ``FOLDER/data``, prepared if they are not there yet; None for a null
-    task. Raises ExperimentError where the data are missing or not as the task says."""
+    task. Raises ExperimentError where the data are missing, not as the task says, or not for its model."""
     if not isinstance(experiment.task, Classification):
         return None
     with _told_of(experiment.file):
-        return prepare(experiment.task, experiment.seed, experiment.file.parent, folder / "data")
+        path = prepare(experiment.task, experiment.seed, experiment.file.parent, folder / "data")
+    mistakes = shape_mistakes(experiment.task.model, open_prepared(path).shape)
+    if mistakes:
+        raise ExperimentError(experiment.file, mistakes)
+    return path
 
 
 @contextmanager

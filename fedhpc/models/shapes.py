@@ -12,9 +12,10 @@ def shape_mistakes(settings: Model, shape: tuple[int, ...]) -> list[str]:
     if isinstance(settings, Logistic | MLP):
         return []
     if type(settings) not in _SMALLEST_SIDE:
-        if len(shape) == 1:
-            return []
-        return [lies.format("sentences, [tokens]") + "name an image model, or mlp"]
+        return [
+            f"task.model.name: {settings.name} scores every next token of a sentence, which a classification task does "
+            "not have; name another"
+        ]
     if len(shape) not in (2, 3):
         return [lies.format("images, [height, width] or [height, width, channels]") + "name mlp or logistic"]
     smallest = _SMALLEST_SIDE[type(settings)]

@@ -21,6 +21,10 @@ CASES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         lambda settings: settings["task"]["data"].update(label="z_{split}"),
         "task.data.label",
     ),
+    "a model of images on data that are none": (
+        lambda settings: settings["task"].update(model={"name": "emnist_cnn"}),
+        "task.model.name: emnist_cnn takes images",
+    ),
     "a straggler class that nobody has": (
         lambda settings: settings["task"]["stragglers"].update(classes=[9]),
         "task.stragglers.classes",
@@ -42,6 +46,24 @@ def test_refused_before_anything_is_computed(
     assert finished.returncode == 2, finished.stdout + finished.stderr
     assert sentence in finished.stderr
     assert "Traceback" not in finished.stderr
+    assert not list((tmp_path / "results").rglob("trial-*"))
+
+
+@pytest.mark.parametrize("command", ["plan", "sweep"])
+def test_a_step_that_cannot_be_is_refused_before_anything_is_computed(
+    tiny: Callable[..., Path], tmp_path: Path, command: str
+) -> None:
+    site = tmp_path / "site.yaml"
+    site.write_text("step: {form: plain, clients: 4}\n")
+    output = ["--output", str(tmp_path / "results")] if command == "sweep" else []
+    finished = subprocess.run(
+        [sys.executable, "-m", "workflow", command, str(tiny()), "--site", str(site), *output],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 2, finished.stdout + finished.stderr
+    assert "algorithms.fedavg: step.clients: plain trains one client at a time" in finished.stderr
     assert not list((tmp_path / "results").rglob("trial-*"))
 
 

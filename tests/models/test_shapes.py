@@ -27,10 +27,10 @@ def test_what_is_no_image_is_refused_with_its_shape(shape):
     assert str(list(shape)) in told
 
 
-def test_sentences_are_one_row_of_tokens():
-    assert shape_mistakes(LSTM, (20,)) == []
-    (told,) = shape_mistakes(LSTM, (28, 28))
-    assert "sentences" in told
+def test_a_model_of_sentences_is_refused_for_classification():
+    for shape in ((20,), (28, 28)):
+        (told,) = shape_mistakes(LSTM, shape)
+        assert "next token of a sentence" in told
 
 
 def test_the_flattening_models_take_any_shape():

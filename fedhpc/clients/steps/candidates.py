@@ -42,11 +42,11 @@ def candidates(
     unique = list(dict.fromkeys(ways))
     for way in unique:
         if way.form == "dense" and not closed_form:
-            raise UnfitChoice("form: dense is for logistic and mlp in fp32 on a CPU; name another")
+            raise UnfitChoice("step.form: dense is for logistic and mlp in fp32 on a CPU; name another")
         if way.graph and (way.form != "stacked" or way.device != "cuda"):
-            raise UnfitChoice("graph: only stacked steps on a GPU are captured; leave it out")
+            raise UnfitChoice("step.graph: only stacked steps on a GPU are captured; leave it out")
         if way.form not in ("dense", "stacked") and way.clients > 1:
-            raise UnfitChoice(f"clients: {way.form} trains one client at a time; name dense or stacked, or 1")
+            raise UnfitChoice(f"step.clients: {way.form} trains one client at a time; name dense or stacked, or 1")
     if client.precision == "tf32" and device == "cpu":
-        raise UnfitChoice("precision: tf32 is for GPUs, and there is none; name fp32 or bf16")
+        raise UnfitChoice("client.precision: tf32 is for GPUs, and there is none; name fp32 or bf16")
     return unique
