@@ -68,7 +68,8 @@ def test_no_training_example_left_at_all(csv, opened):
 def test_digits_are_all_there_once(opened):
     from sklearn.datasets import load_digits
 
-    images, labels = load_digits(return_X_y=True)
+    digits = load_digits()
+    images, labels = digits.images, digits.target
     data = opened(DIGITS, DIRICHLET)
     assert len(data.test_labels) == round(0.2 * 1797) == 359
     assert data.features.max() == 1

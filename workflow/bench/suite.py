@@ -89,6 +89,14 @@ def memory(bench: Bench) -> Figures:
     return figures | {"data_touched_bytes": data, "four_models_bytes": 4 * model}
 
 
+def steps(bench: Bench) -> Figures:
+    """Every way to compute a step, one by one, on one rank."""
+    file = bench.folder / "steps.json"
+    bench.seconds([sys.executable, "-m", "workflow.bench.steps", str(file), str(bench.sizes.of(100))], 1)
+    found: Figures = json.loads(file.read_text())
+    return found
+
+
 WORKLOADS: dict[str, Callable[[Bench], Figures]] = {
     "A_fp32": against_bare(lambda sizes: workloads.emnist(sizes, "fp32")),
     "A_bf16": against_bare(lambda sizes: workloads.emnist(sizes, "bf16")),
@@ -101,5 +109,6 @@ WORKLOADS: dict[str, Callable[[Bench], Figures]] = {
     "start_up": start_up,
     "idle": idle,
     "memory": memory,
+    "steps": steps,
 }
 """Name -> what measures it."""

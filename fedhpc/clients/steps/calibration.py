@@ -17,7 +17,7 @@ from fedhpc.models.settings import Model
 _SECONDS = 0.1
 _REPEATS = 3
 _MOST_STEPS = 100
-_WORTH_IT = 0.8
+_WORTH_IT = 0.9
 """A way that is preferred less must take less than this share of the time: a measurement's noise decides nothing."""
 
 
