@@ -6,6 +6,7 @@ upper words name the client and the participation, and its two lower words count
 """
 
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
@@ -42,9 +43,11 @@ class ParticipationStream:
     def __init__(self, seed: int, trial: int, purpose: Purpose) -> None:
         self._key = trial_seed(seed, trial, purpose).generate_state(2, np.uint64)
         self._philox = np.random.Philox(key=self._key)
-        self._state = self._philox.state
-        self._counter = self._state["state"]["counter"]
         self._generator = np.random.Generator(self._philox)
+        # numpy reads the state that it is given word by word: from lists several times faster than from arrays.
+        self._counter = [0, 0, 0, 0]
+        words: Any = {"state": {"counter": self._counter, "key": self._key.tolist()}, "buffer": [0, 0, 0, 0]}
+        self._state = self._philox.state | words
 
     def at(self, client: int, participation: int) -> np.random.Generator:
         """The generator of (client, participation), at its first draw."""

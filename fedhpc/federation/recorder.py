@@ -39,9 +39,11 @@ class Recorder:
         """Takes the next server update; true if its version is to be evaluated."""
         self._last = update
         if update.version:
-            staleness = [update.version - 1 - client_update.version for client_update in update.updates]
-            mean = sum(staleness) / len(staleness)
-            self._updates.append((update.time, mean, max(staleness), len(staleness)))
+            # An update's staleness is ``newest`` less the version that it started from.
+            newest, count = update.version - 1, len(update.updates)
+            versions = [client_update.version for client_update in update.updates]
+            mean = (newest * count - sum(versions)) / count
+            self._updates.append((update.time, mean, newest - min(versions), count))
         rows = len(self._rows)
         reached = self._reached(update)
         if reached / self.evaluation.every > MOST_EVALUATIONS:

@@ -1,5 +1,7 @@
 """Uniform selection of free clients, in memory that grows with the clients used and not with the population."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 _BLOCK = 1024
@@ -18,23 +20,34 @@ class FreeClients:
         self._generator = generator
         self._uniforms: list[float] = []
 
-    def take(self) -> int:
-        """A free client, each with the same probability; it is no longer free. Raises IndexError where none is."""
-        if not self.count:
-            raise IndexError("no client is free")
-        if not self._uniforms:
-            self._uniforms = self._generator.random(_BLOCK).tolist()
-        chosen = int(self._uniforms.pop() * self.count)
-        self.count -= 1
-        last = self._moved.pop(self.count, self.count)
-        if chosen == self.count:
-            return last
-        client = self._moved.get(chosen, chosen)
-        self._moved[chosen] = last
-        return client
+    def take(self, count: int) -> list[int]:
+        """``count`` free clients, drawn uniformly without replacement; they are no longer free.
 
-    def give_back(self, client: int) -> None:
-        """The client is free again."""
-        if client != self.count:
-            self._moved[self.count] = client
-        self.count += 1
+        Raises IndexError where there are fewer.
+        """
+        if count > self.count:
+            raise IndexError(f"{count} clients are wanted and {self.count} are free")
+        taken = []
+        left, moved, uniforms = self.count, self._moved, self._uniforms
+        for _ in range(count):
+            if not uniforms:
+                uniforms += self._generator.random(_BLOCK).tolist()
+            chosen = int(uniforms.pop() * left)
+            left -= 1
+            last = moved.pop(left, left)
+            if chosen == left:
+                taken.append(last)
+            else:
+                taken.append(moved.get(chosen, chosen))
+                moved[chosen] = last
+        self.count = left
+        return taken
+
+    def give_back(self, clients: Iterable[int]) -> None:
+        """The clients are free again."""
+        count, moved = self.count, self._moved
+        for client in clients:
+            if client != count:
+                moved[count] = client
+            count += 1
+        self.count = count

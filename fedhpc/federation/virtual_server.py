@@ -5,8 +5,10 @@ training: when a server update is emitted, its client updates are certain to be 
 computed (law 2).
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from heapq import heappop, heappush
 from typing import Literal, Protocol
 
@@ -129,35 +131,35 @@ class VirtualServer:
     _starts: int = 0
     _timers: int = 0
 
+    def __post_init__(self) -> None:
+        self._examples = self.population.examples.item
+        self._work = cache(
+            lambda examples: (self.client.local_steps(examples), self.client.examples_processed(examples))
+        )
+
     # What a scheduler does.
 
     def select(self, count: int) -> list[int]:
         """``count`` clients drawn uniformly without replacement from those that are free: whose update is neither
         under way nor waiting to be aggregated (FedBuff, appendix D)."""
-        return [self.free.take() for _ in range(count)]
+        return self.free.take(count)
 
     def start(self, clients: Sequence[int]) -> list[Participation]:
         """The clients download the current version and train; their arrival times are drawn."""
         started = []
-        version, now = self.version, self.now
+        version, now, number = self.version, self.now, self._starts
+        participations, events, duration = self.participations, self._events, self.latency.duration
         for client in clients:
-            participation = self.participations.get(client, 0)
-            self.participations[client] = participation + 1
-            examples = int(self.population.examples[client])
-            duration = self.latency.duration(client, participation, self.client.examples_processed(examples))
-            update = Participation(
-                self._starts,
-                client,
-                participation,
-                version,
-                examples,
-                self.client.local_steps(examples),
-                now,
-                now + duration,
-            )
-            self._starts += 1
-            heappush(self._events, (update.arrives, _ARRIVAL, update.number, update))
+            participation = participations.get(client, 0)
+            participations[client] = participation + 1
+            examples = self._examples(client)
+            steps, processed = self._work(examples)
+            arrives = now + duration(client, participation, processed)
+            update = Participation(number, client, participation, version, examples, steps, now, arrives)
+            heappush(events, (arrives, _ARRIVAL, number, update))
             started.append(update)
+            number += 1
+        self._starts = number
         self.open_updates[version] = self.open_updates.get(version, 0) + len(started)
         return started
 
@@ -168,7 +170,7 @@ class VirtualServer:
             spent = self.now - update.started
             self.totals.resource_used += spent
             self.totals.resource_wasted += spent
-            self._close(update)
+        self._close(updates)
 
     def set_timer(self, time: float, token: int) -> None:
         """Asks for ``scheduler.timer(token)`` at that virtual second."""
@@ -182,22 +184,21 @@ class VirtualServer:
         total = sum(update.examples for update in updates)
         return [update.examples / total if total else 0.0 for update in updates]
 
-    def aggregate(self, updates: Sequence[Participation], weights: Sequence[float]) -> None:
+    def aggregate(self, updates: list[Participation], weights: list[float]) -> None:
         """A server update: the next version is this one less the server optimiser's step along
-        ``sum(weight * delta)``, summed in the order given."""
+        ``sum(weight * delta)``, summed in the order given. The lists are the server update's from now on."""
         self.version += 1
+        aggregated, steps = self.aggregated, 0
+        for update in updates:
+            aggregated[update.client] = aggregated.get(update.client, 0) + 1
+            steps += update.steps
         totals = self.totals
         totals.server_updates += 1
         totals.client_updates += len(updates)
-        for update in updates:
-            totals.local_steps += update.steps
-            times = self.aggregated.get(update.client, 0)
-            totals.unique_clients += times == 0
-            self.aggregated[update.client] = times + 1
-            self._close(update)
-        self._emitted.append(
-            ServerUpdate(self.version, self.now, list(updates), list(weights), totals.copy(), self._settled)
-        )
+        totals.local_steps += steps
+        totals.unique_clients = len(aggregated)
+        self._close(updates)
+        self._emitted.append(ServerUpdate(self.version, self.now, updates, weights, totals.copy(), self._settled))
         self._settled = []
 
     # What drives it.
@@ -206,31 +207,34 @@ class VirtualServer:
         """Every server update in order, version 0 first, until the budget is spent."""
         yield ServerUpdate(0, 0.0, [], [], self.totals.copy(), [])
         self.scheduler.begin(self)
+        events, totals = self._events, self.totals
+        end = math.inf if self.budget.virtual_seconds is None else self.budget.virtual_seconds
         fruitless, starts_before, standing = 0, 0, 0
         while True:
-            for update in self._emitted:
-                yield update
-                if self._spent():
-                    return
-            self._emitted.clear()
-            if not self._events:
+            if self._emitted:
+                for update in self._emitted:
+                    yield update
+                    if self._spent():
+                        return
+                self._emitted.clear()
+            if not events:
                 raise ScheduleError("no client is training and no timer is set, yet the budget is not spent")
-            time, _, _, subject = heappop(self._events)
-            if self.budget.virtual_seconds is not None and time > self.budget.virtual_seconds:
+            time, _, _, subject = heappop(events)
+            if time > end:
                 return
             if isinstance(subject, Participation):
                 if subject.stopped:
                     continue
                 fruitless, starts_before = 0, self._starts
                 standing = standing + 1 if time == self.now else 0
-                if standing > _ARRIVALS_AT_ONE_MOMENT and self.budget.virtual_seconds is not None:
+                if standing > _ARRIVALS_AT_ONE_MOMENT and end < math.inf:
                     raise ScheduleError(
                         f"virtual time stands still: {standing:,} clients arrived at second {time:g}, so that "
                         "budget.virtual_seconds is never spent; give the scenario latencies above 0"
                     )
                 self.now = time
-                self.totals.client_trips += 1
-                self.totals.resource_used += time - subject.started
+                totals.client_trips += 1
+                totals.resource_used += time - subject.started
                 self.scheduler.arrived(self, subject)
             else:
                 fruitless += 1
@@ -249,12 +253,15 @@ class VirtualServer:
             budget.server_updates is not None and totals.server_updates >= budget.server_updates
         )
 
-    def _close(self, update: Participation) -> None:
-        """The update's fate is settled: its client is free, and its version has one reason less to live."""
-        self.free.give_back(update.client)
-        left = self.open_updates[update.version] - 1
-        if left:
-            self.open_updates[update.version] = left
-        else:
-            del self.open_updates[update.version]
-            self._settled.append(update.version)
+    def _close(self, updates: Sequence[Participation]) -> None:
+        """Their fate is settled: the clients are free, and the versions have fewer reasons to live."""
+        self.free.give_back([update.client for update in updates])
+        open_updates = self.open_updates
+        for update in updates:
+            version = update.version
+            left = open_updates[version] - 1
+            if left:
+                open_updates[version] = left
+            else:
+                del open_updates[version]
+                self._settled.append(version)

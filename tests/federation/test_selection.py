@@ -16,12 +16,12 @@ def test_taken_clients_are_distinct_and_all_come_back(population: int, seed: int
     taken: list[int] = []
     for take in steps:
         if take and free.count:
-            taken.append(free.take())
+            taken += free.take(1)
         elif taken:
-            free.give_back(taken.pop(len(taken) // 2))
+            free.give_back([taken.pop(len(taken) // 2)])
         assert len(set(taken)) == len(taken) == population - free.count
     while free.count:
-        taken.append(free.take())
+        taken += free.take(1)
     assert sorted(taken) == list(range(population))
 
 
@@ -30,24 +30,35 @@ def test_every_pair_is_as_likely_as_every_other() -> None:
     free = FreeClients(5, np.random.default_rng(3))
     pairs: Counter[tuple[int, int]] = Counter()
     for _ in range(20_000):
-        pair = free.take(), free.take()
-        pairs[pair] += 1
-        free.give_back(pair[0])
-        free.give_back(pair[1])
+        first, second = free.take(2)
+        pairs[first, second] += 1
+        free.give_back([first, second])
     assert len(pairs) == 20
     assert max(abs(count - 1000) for count in pairs.values()) < 5 * 31
 
 
 def test_a_large_population_costs_nothing_until_it_is_used() -> None:
     free = FreeClients(10**12, np.random.default_rng(0))
-    taken = {free.take() for _ in range(100)}
-    assert len(taken) == 100
+    assert len(set(free.take(100))) == 100
     assert len(free._moved) <= 100
 
 
-def test_an_empty_list_cannot_be_taken_from() -> None:
-    free = FreeClients(1, np.random.default_rng(0))
-    free.take()
-    assert free.count == 0
-    with pytest.raises(IndexError, match="no client is free"):
-        free.take()
+@given(st.integers(1, 60), st.integers(0, 2**32), st.data())
+def test_taking_many_at_once_is_taking_one_after_the_other(population: int, seed: int, data: st.DataObject) -> None:
+    at_once, singly = (FreeClients(population, np.random.default_rng(seed)) for _ in range(2))
+    for _ in range(10):
+        count = data.draw(st.integers(0, at_once.count))
+        taken = at_once.take(count)
+        assert taken == [client for _ in range(count) for client in singly.take(1)]
+        back = taken[::2]
+        at_once.give_back(back)
+        for client in back:
+            singly.give_back([client])
+
+
+def test_more_than_are_free_cannot_be_taken() -> None:
+    free = FreeClients(3, np.random.default_rng(0))
+    free.take(2)
+    with pytest.raises(IndexError, match="2 clients are wanted and 1 are free"):
+        free.take(2)
+    assert free.count == 1

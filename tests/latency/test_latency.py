@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedhpc.federation.population import Population
 from fedhpc.latency.sampler import LatencySampler
@@ -48,6 +50,26 @@ def test_a_lognormal_factor_is_drawn_from_the_participations_own_stream() -> Non
     normal = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 6, 1])).standard_normal()
     duration = LatencySampler(scenario, POPULATION, seed=11, trial=2).duration(1, 6, 10)
     assert duration == math.exp(2.7 + 1.0 * normal)
+
+
+@given(st.lists(st.booleans(), min_size=3, max_size=3), st.integers(0, 3), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_lognormal_factors_take_the_next_normal_and_constant_ones_none(
+    random: list[bool], client: int, participation: int, examples: int
+) -> None:
+    sizes = [(2.7, 1.0), (3.0, 0.3), (-1.6, 0.5)]
+    factors = [
+        lognormal(mu, sigma) if drawn else Constant(distribution="constant", value=sigma)
+        for drawn, (mu, sigma) in zip(random, sizes, strict=True)
+    ]
+    scenario = Scenario(communication=factors[0], overhead=factors[1], per_example=factors[2])
+    key = np.random.SeedSequence(11, spawn_key=(2, 3)).generate_state(2, np.uint64)
+    generator = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, participation, client]))
+    communication, overhead, per_example = (
+        math.exp(mu + sigma * generator.standard_normal()) if drawn else sigma
+        for drawn, (mu, sigma) in zip(random, sizes, strict=True)
+    )
+    sampler = LatencySampler(scenario, POPULATION, seed=11, trial=2)
+    assert sampler.duration(client, participation, examples) == communication + overhead + per_example * examples
 
 
 def test_draws_do_not_depend_on_their_order() -> None:

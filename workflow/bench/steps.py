@@ -16,7 +16,6 @@ from fedhpc.clients.steps.calibration import calibrate
 from fedhpc.clients.steps.step_choice import StepChoice, StepWishes
 from fedhpc.data.federated import FederatedData
 from fedhpc.models.settings import EMNISTCNN, CIFAR100ResNet18, Model
-from fedhpc.optimizers import SGD
 
 _UPDATES = 100_000
 _COHORT = 50
@@ -31,7 +30,8 @@ _MODELS: tuple[tuple[Model, tuple[int, ...], int], ...] = (
 def figures(examples: int, precision: Literal["fp32", "tf32", "bf16"]) -> dict[str, Any]:
     """By model and way: client updates a second of clients with so many examples, one epoch each in batches of 20, and
     the hours that 100,000 of them would take one rank."""
-    client = ClientSettings(batch_size=_BATCH, epochs=1, optimizer=SGD(name="sgd", rate=0.02), precision=precision)
+    work = {"batch_size": _BATCH, "epochs": 1, "optimizer": {"name": "sgd", "rate": 0.02}, "precision": precision}
+    client = ClientSettings.model_validate(work)
     found: dict[str, Any] = {}
     for model, shape, classes in _MODELS:
         measured = calibrate(model, client, _random_data(shape, classes, examples), _COHORT, StepWishes())

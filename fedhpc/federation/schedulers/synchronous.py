@@ -55,19 +55,18 @@ class Synchronous:
 
     def __init__(self, settings: SynchronousSettings) -> None:
         self.settings = settings
-        self.waiting: set[Participation] = set()
+        self.started: list[Participation] = []
         self.received: list[Participation] = []
         self.round = 0
 
     def begin(self, server: VirtualServer) -> None:
         self.round += 1
         self.received = []
-        self.waiting = set(server.start(server.select(self.settings.selected)))
+        self.started = server.start(server.select(self.settings.selected))
         if self.settings.deadline is not None:
             server.set_timer(server.now + self.settings.deadline, self.round)
 
     def arrived(self, server: VirtualServer, update: Participation) -> None:
-        self.waiting.discard(update)
         self.received.append(update)
         if len(self.received) == self.settings.cohort:
             self.close(server)
@@ -77,7 +76,9 @@ class Synchronous:
             self.close(server)
 
     def close(self, server: VirtualServer) -> None:
-        server.stop(sorted(self.waiting, key=lambda participation: participation.number))
+        if len(self.received) < len(self.started):
+            received = set(self.received)
+            server.stop([update for update in self.started if update not in received])
         if self.received:
             server.aggregate(self.received, server.mean_weights(self.received, self.settings.weighting))
         self.begin(server)
