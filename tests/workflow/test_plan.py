@@ -9,6 +9,7 @@ from fedhpc.data.preparation import population_of
 from fedhpc.experiment import load_experiment
 from tests.workflow.experiments import SYNCHRONOUS, fedhpc, schedules_only, write
 from workflow import plan
+from workflow.sites import Site
 
 QUICKSTART = Path(__file__).parents[2] / "configs" / "experiments" / "quickstart.yaml"
 
@@ -35,7 +36,7 @@ def test_a_schedules_cost_by_hand(tmp_path: Path) -> None:
     }
     content = schedules_only(algorithms={"fedavg": SYNCHRONOUS}, scenarios={"even": scenario})
     experiment = load_experiment(write(tmp_path / "small.yaml", content))
-    (cost,) = plan.estimate(experiment, population_of(experiment.task, None), None)
+    (cost,) = plan.estimate(experiment, population_of(experiment.task, None), None, Site())
     assert (cost.server_updates, cost.client_updates, cost.local_steps) == (20, 80, 160)
     assert cost.virtual_seconds == pytest.approx(20 * 24)
     assert (cost.core_seconds, cost.exact) == (0, True)
@@ -48,7 +49,7 @@ def test_a_long_schedule_is_played_in_part(tmp_path: Path, monkeypatch: pytest.M
     )
     experiment = load_experiment(write(tmp_path / "long.yaml", content))
     before = time.monotonic()
-    (cost,) = plan.estimate(experiment, population_of(experiment.task, None), None)
+    (cost,) = plan.estimate(experiment, population_of(experiment.task, None), None, Site())
     assert time.monotonic() - before < 30
     assert not cost.exact
     assert cost.client_updates == pytest.approx(40_000_000)
