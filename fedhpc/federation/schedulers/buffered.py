@@ -78,8 +78,7 @@ class Buffered:
             weights = [weight * len(self.buffer) for weight in weights]
         newest, exponent = 1.0 + server.version, -self.settings.staleness_exponent
         return [
-            weight * (newest - update.version) ** exponent
-            for weight, update in zip(weights, self.buffer, strict=True)
+            weight * (newest - update.version) ** exponent for weight, update in zip(weights, self.buffer, strict=True)
         ]
 
     def timer(self, server: VirtualServer, token: int) -> None:
