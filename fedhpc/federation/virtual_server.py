@@ -207,16 +207,16 @@ class VirtualServer:
         """Every server update in order, version 0 first, until the budget is spent."""
         yield ServerUpdate(0, 0.0, [], [], self.totals.copy(), [])
         self.scheduler.begin(self)
-        events, totals = self._events, self.totals
+        events, emitted, totals = self._events, self._emitted, self.totals
         end = math.inf if self.budget.virtual_seconds is None else self.budget.virtual_seconds
         fruitless, starts_before, standing = 0, 0, 0
         while True:
-            if self._emitted:
-                for update in self._emitted:
+            if emitted:
+                for update in emitted:
                     yield update
                     if self._spent():
                         return
-                self._emitted.clear()
+                emitted.clear()
             if not events:
                 raise ScheduleError("no client is training and no timer is set, yet the budget is not spent")
             time, _, _, subject = heappop(events)

@@ -70,4 +70,4 @@ def _typed(place: str, values: ArrayLike, dtype: str) -> NDArray[np.generic]:
         raise ValueError(f"{place}: a column has one dimension, not {column.ndim}")
     if column.size and not np.can_cast(column.dtype, dtype, casting="same_kind"):
         raise ValueError(f"{place}: {column.dtype} values do not fit {dtype}")
-    return column.astype(dtype)
+    return column.astype(dtype, copy=False)

@@ -81,10 +81,9 @@ class Buffered:
         weights = server.mean_weights(self.buffer, self.settings.weighting)
         if self.settings.normalization == "sum":
             weights = [weight * len(self.buffer) for weight in weights]
-        exponent = self.settings.staleness_exponent
+        newest, exponent = 1.0 + server.version, -self.settings.staleness_exponent
         return [
-            weight * (1.0 + server.version - update.version) ** -exponent
-            for weight, update in zip(weights, self.buffer, strict=True)
+            weight * (newest - update.version) ** exponent for weight, update in zip(weights, self.buffer, strict=True)
         ]
 
     def timer(self, server: VirtualServer, token: int) -> None:
