@@ -22,7 +22,7 @@ from fedhpc.settings import Name, Settings
 from fedhpc.task import Task
 from fedhpc.yaml_text import read_yaml
 
-RESULT_FORMAT = 1
+RESULT_FORMAT = 2
 """Part of every run's hash: raised when the same settings begin to give other numbers."""
 
 
