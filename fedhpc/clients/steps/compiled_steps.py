@@ -28,7 +28,9 @@ class CompiledSteps(ModuleSteps):
 
         arguments = ([weight.detach() for weight in self._parameters], features, labels, noise)
         if features.shape not in self._compiled:
-            self._compiled[features.shape] = torch.compile(make_fx(self._whole_gradient)(*arguments), fullgraph=True)
+            # make_fx miscounts the arguments of a bound method.
+            traced = make_fx(lambda weights, x, y, bits: self._whole_gradient(weights, x, y, bits))(*arguments)
+            self._compiled[features.shape] = torch.compile(traced, fullgraph=True)
         return self._compiled[features.shape](*arguments)
 
     def _whole_gradient(
