@@ -200,12 +200,11 @@ def _train(
     if world is not None and world.rank > 0:
         TrainingRank(world, training).serve()
         return {}
-    initial = training.initial_weights()
     ranks = TrainingRanks(world)
     engine = Engine(
         schedule,
         recorder,
-        Aggregator(settings.algorithm.server_optimizer, initial),
+        Aggregator(settings.algorithm.server_optimizer, training.initial_weights()),
         OwnRank(training),
         ranks,
         Rest(),
