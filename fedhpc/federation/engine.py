@@ -103,10 +103,7 @@ class Engine:
             if self._advance():
                 self._rest.over()
             elif (work := self._next_work()) is not None:
-                self._own_busy = True
-                answer = self._own.do(work, self._versions, self._between_steps)
-                self._own_busy = False
-                self._accept(answer)
+                self._accept(self._do(work))
                 self._rest.over()
             else:
                 self._rest.a_moment()
@@ -129,6 +126,12 @@ class Engine:
             self._apply(self._upcoming.popleft())
             moved = True
         return self._hand_out() or moved
+
+    def _do(self, work: Work) -> Answer:
+        self._own_busy = True
+        answer = self._own.do(work, self._versions, self._between_steps)
+        self._own_busy = False
+        return answer
 
     def _between_steps(self) -> None:
         """Rank 0 is training: it looks up for what has come back, and otherwise goes straight on."""

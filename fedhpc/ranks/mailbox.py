@@ -11,12 +11,12 @@ from mpi4py import MPI
 from fedhpc.ranks.messages import TAG, Message
 
 _SPIN_SECONDS = 50e-6
-_LONGEST_SLEEP_SECONDS = 2e-3
-_SLEEP_SHARE = 1 / 8
+_LONGEST_SLEEP_SECONDS = 5e-3
+_SLEEP_SHARE = 1 / 10
 
 
 class Outbox:
-    """Messages on their way; each is kept until MPI is done with its buffer."""
+    """Messages on their way; each is kept until MPI is done with it."""
 
     def __init__(self, world: MPI.Intracomm) -> None:
         self._world = world
@@ -24,44 +24,56 @@ class Outbox:
 
     def send(self, message: Message, rank: int) -> None:
         """Starts sending; the message must not change any more."""
+        self.let_go()
+        self._under_way.append((self._world.Isend(message.header, dest=rank, tag=TAG), message))
+        if message.body.size:
+            self._under_way.append((self._world.Isend(message.body, dest=rank, tag=TAG), message))
+
+    def let_go(self) -> None:
+        """Drops the messages that have been handed over."""
         self._under_way = [sent for sent in self._under_way if not sent[0].Test()]
-        self._under_way.append((self._world.Isend(message.buffer, dest=rank, tag=TAG), message))
 
     def flush(self) -> None:
         """Returns when all messages have been handed over."""
         rest = Rest()
         while self._under_way:
-            self._under_way = [sent for sent in self._under_way if not sent[0].Test()]
+            self.let_go()
             rest.a_moment()
 
 
 class Inbox:
-    """Messages from one rank, each received into a buffer of its own size."""
+    """Messages from one rank, in their order."""
 
     def __init__(self, world: MPI.Intracomm, rank: int) -> None:
         self._world, self._rank = world, rank
-        self._status = MPI.Status()
         self._arriving: tuple[MPI.Request, Message] | None = None
 
     def receive(self) -> Message | None:
         """The next message, if it is whole, or None; never waits."""
         if self._arriving is None:
-            found = self._world.Improbe(self._rank, TAG, self._status)
+            found = self._world.Improbe(self._rank, TAG)
             if found is None:
                 return None
-            message = Message.empty(self._status.Get_count(MPI.BYTE))
-            self._arriving = (found.Irecv(message.buffer), message)
+            message = Message.empty()
+            self._arriving = (found.Irecv(message.header), message)
         request, message = self._arriving
         if not request.Test():
             return None
+        if message.lacks_body:
+            # Messages of one sender do not overtake each other: what comes next is the body.
+            message.make_room()
+            self._arriving = (self._world.Irecv(message.body, self._rank, TAG), message)
+            if not self._arriving[0].Test():
+                return None
         self._arriving = None
         return message
 
 
 class Rest:
-    """How an idle rank waits: hot for 50 microseconds, then asleep an eighth of the time waited, 2 ms at most.
+    """How an idle rank waits: hot for 50 microseconds, then asleep a tenth of the time waited, 5 ms at most.
 
-    So a wait overshoots by an eighth, and a long one costs a hundredth of a core."""
+    So a wait overshoots by a tenth at most, and a long one costs a hundredth of a core: a wake-up that finds its caches
+    cold, 200 times a second."""
 
     def __init__(self) -> None:
         self.over()

@@ -1,7 +1,8 @@
-"""The messages between rank 0 and the training ranks: one flat buffer each, nothing pickled.
+"""The messages between rank 0 and the training ranks: a header and a body, both sent as they lie. Nothing is pickled or
+copied.
 
-A message is eight int64, eight float64, and a body: float32 weights where it carries a model version or a stack's
-update, and rows of members where it carries a stack to train.
+A header is eight int64, of which one is read as float64. A body is float32 weights where the message carries a model
+version or a stack's update, and rows of members where it carries a stack to train.
 """
 
 from collections.abc import Sequence
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 
 from fedhpc.clients.work import Member
 
-_INTEGERS, _NUMBERS = 8, 8
-_HEADER_BYTES = 8 * (_INTEGERS + _NUMBERS)
+# Where the header has what; the fields lie between.
+_KIND, _NUMBER, _BODY_BYTES, _INTEGERS = 0, 6, 7, 8
 _MEMBER = np.dtype([(name, "<i8") for name in ("version", "client", "participation", "steps")] + [("weight", "<f8")])
+_NO_BODY = np.empty(0, np.uint8)
 
 TAG = 1
 
@@ -33,60 +35,68 @@ class Kind(IntEnum):
 
 
 class Message:
-    """A buffer and its views."""
+    """``header``, int64 [8], and ``body``, uint8 [bytes], which may be another's array and must not change."""
 
-    __slots__ = ("buffer", "integers", "numbers")
+    __slots__ = ("body", "header")
 
-    def __init__(self, buffer: NDArray[np.uint8]) -> None:
-        self.buffer = buffer
-        self.integers: NDArray[np.int64] = buffer[: 8 * _INTEGERS].view(np.int64)
-        self.numbers: NDArray[np.float64] = buffer[8 * _INTEGERS : _HEADER_BYTES].view(np.float64)
+    def __init__(self, header: NDArray[np.int64], body: NDArray[np.uint8]) -> None:
+        self.header, self.body = header, body
 
     @classmethod
-    def empty(cls, size: int) -> Self:
-        """A message of ``size`` bytes."""
-        return cls(np.empty(size, np.uint8))
+    def empty(cls) -> Self:
+        """A message to receive a header into."""
+        return cls(np.empty(_INTEGERS, np.int64), _NO_BODY)
+
+    @property
+    def lacks_body(self) -> bool:
+        """Whether the header, which has come, tells of a body that has no room yet."""
+        return bool(self.body.size != self.header[_BODY_BYTES])
+
+    def make_room(self) -> None:
+        """Gives the message an empty body of the size that its header tells."""
+        self.body = np.empty(int(self.header[_BODY_BYTES]), np.uint8)
 
     @classmethod
-    def of(cls, kind: Kind, *integers: int, number: float = 0.0, vector: NDArray[np.float32] | None = None) -> Self:
-        """A message of this kind with these fields."""
-        message = cls.empty(_HEADER_BYTES + (0 if vector is None else vector.nbytes))
-        message.integers[0] = kind
-        message.integers[1 : 1 + len(integers)] = integers
-        message.numbers[0] = number
-        if vector is not None:
-            message.vector[:] = vector
-        return message
+    def of(cls, kind: Kind, *fields: int, number: float = 0.0, vector: NDArray[np.float32] | None = None) -> Self:
+        """A message of this kind with these fields, five at most. ``vector`` lies in one piece."""
+        body = _NO_BODY if vector is None else vector.view(np.uint8)
+        header = np.zeros(_INTEGERS, np.int64)
+        header[_KIND] = kind
+        header[1 : 1 + len(fields)] = fields
+        header.view(np.float64)[_NUMBER] = number
+        header[_BODY_BYTES] = body.size
+        return cls(header, body)
 
     @classmethod
     def to_train(cls, makes: int, place: int, members: Sequence[Member]) -> Self:
         """A stack to train."""
-        message = cls.empty(_HEADER_BYTES + len(members) * _MEMBER.itemsize)
-        message.integers[:3] = (Kind.TRAIN, makes, place)
-        message._body.view(_MEMBER)[:] = [
+        message = cls.of(Kind.TRAIN, makes, place)
+        rows = [
             (member.version, member.client, member.participation, member.steps, member.weight) for member in members
         ]
+        message.body = np.array(rows, _MEMBER).view(np.uint8)
+        message.header[_BODY_BYTES] = message.body.size
         return message
 
     @property
     def kind(self) -> Kind:
-        return Kind(int(self.integers[0]))
+        return Kind(int(self.header[_KIND]))
+
+    @property
+    def number(self) -> float:
+        return float(self.header.view(np.float64)[_NUMBER])
 
     @property
     def vector(self) -> NDArray[np.float32]:
         """The weights or the update."""
-        return self._body.view(np.float32)
+        return self.body.view(np.float32)
 
     @property
     def members(self) -> list[Member]:
         """The stack."""
-        return [Member(*row) for row in self._body.view(_MEMBER).tolist()]
+        return [Member(*row) for row in self.body.view(_MEMBER).tolist()]
 
     def fields(self, count: int) -> list[int]:
         """The first ``count`` integers after the kind."""
-        found: list[int] = self.integers[1 : 1 + count].tolist()
+        found: list[int] = self.header[1 : 1 + count].tolist()
         return found
-
-    @property
-    def _body(self) -> NDArray[np.uint8]:
-        return self.buffer[_HEADER_BYTES:]

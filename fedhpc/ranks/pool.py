@@ -94,4 +94,4 @@ def _answer(message: Message) -> Answer:
         makes, place = message.fields(2)
         return Trained(makes, place, message.vector)
     version, shard, correct, straggler_correct = message.fields(4)
-    return Evaluated(version, shard, ShardCounts(correct, straggler_correct, float(message.numbers[0])))
+    return Evaluated(version, shard, ShardCounts(correct, straggler_correct, message.number))

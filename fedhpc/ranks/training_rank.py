@@ -2,7 +2,9 @@
 
 from collections import deque
 
+import numpy as np
 from mpi4py import MPI
+from numpy.typing import NDArray
 
 from fedhpc.clients.local_training import LocalTraining
 from fedhpc.ranks.mailbox import Inbox, Outbox, Rest
@@ -16,7 +18,7 @@ class TrainingRank:
         self._training = training
         self._inbox = Inbox(world, 0)
         self._outbox = Outbox(world)
-        self._versions: dict[int, Message] = {}
+        self._versions: dict[int, NDArray[np.float32]] = {}
         self._work: deque[Message] = deque()
         self._stopped = False
 
@@ -33,10 +35,12 @@ class TrainingRank:
         self._outbox.flush()
 
     def _take_in(self) -> None:
+        """Called between steps too, so that neither what has come nor what has gone holds anything up."""
+        self._outbox.let_go()
         while (message := self._inbox.receive()) is not None:
             match message.kind:
                 case Kind.VERSION:
-                    self._versions[message.fields(1)[0]] = message
+                    self._versions[message.fields(1)[0]] = message.vector
                 case Kind.FORGET:
                     del self._versions[message.fields(1)[0]]
                 case Kind.STOP:
@@ -47,8 +51,7 @@ class TrainingRank:
     def _answer(self, work: Message) -> Message:
         if work.kind is Kind.EVALUATE:
             version, shard = work.fields(2)
-            counts = self._training.evaluate(self._versions[version].vector, shard)
+            counts = self._training.evaluate(self._versions[version], shard)
             return Message.of(Kind.COUNTS, version, shard, counts.correct, counts.straggler_correct, number=counts.loss)
-        versions = {version: message.vector for version, message in self._versions.items()}
-        update = self._training.update(versions, work.members, self._take_in)
+        update = self._training.update(self._versions, work.members, self._take_in)
         return Message.of(Kind.UPDATE, *work.fields(2), vector=update)
