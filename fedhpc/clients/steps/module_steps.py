@@ -41,6 +41,7 @@ class ModuleSteps:
                     # The gradient of mu/2 |w - w_start|^2 (Li et al. 2020, equation 2).
                     gradient.add_(weight - start, alpha=self._settings.proximal)
                 self._optimizer.step(gradients)
+            del gradients  # not to be kept while the next ones are computed
 
     def _gradients(
         self, features: torch.Tensor, labels: torch.Tensor, noise: torch.Tensor | None
