@@ -22,7 +22,7 @@ def prepare_device(choice: StepChoice, precision: Literal["fp32", "tf32", "bf16"
     # What use_deterministic_algorithms() does, without its import of torch's compiler.
     torch.set_deterministic_debug_mode("error" if choice.deterministic else "default")
     # That mode would fill all new memory; what reads memory before it is written is found by the tests.
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     if choice.device == "cuda":
         if not torch.cuda.is_available():
             raise NoDevice("the step was chosen for a GPU, and this host has none; run where there is one")
