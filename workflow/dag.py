@@ -139,14 +139,14 @@ def refuse_unfit(experiment: Experiment, population: Population) -> None:
 
 def refuse_wishes(experiment: Experiment, wishes: StepWishes) -> None:
     """Raises ExperimentError where an algorithm's steps cannot be computed as the site wishes; whether there is a GPU
-    is seen where the runs are."""
+    is seen where the runs are, and the model's size decides nothing here."""
     if not isinstance(experiment.task, Classification):
         return
     mistakes = []
     for name, algorithm in experiment.algorithms.items():
         device = wishes.device or ("cuda" if algorithm.client.precision == "tf32" else "cpu")
         try:
-            candidates(experiment.task.model, algorithm.client, device, algorithm.updates, wishes)
+            candidates(experiment.task.model, algorithm.client, device, algorithm.updates, 1, wishes)
         except UnfitChoice as error:
             mistakes.append(f"algorithms.{name}: {error}")
     if mistakes:

@@ -5,7 +5,9 @@ come from the participation's own streams; the optimiser starts fresh (law 2). C
 each as if it were alone, up to rounding.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +34,7 @@ EVALUATION_SHARD = 4096
 
 _EVALUATION_BATCH = 512
 _CHUNK_BYTES = 1 << 22
-"""Features that a CPU gathers at once: as many steps as fit, and at least one."""
+"""Features and noise that a CPU gathers at once: as many steps as fit, and at least one."""
 
 
 class LocalTraining:
@@ -46,8 +48,8 @@ class LocalTraining:
         self._orders = ParticipationStream(seed, trial, Purpose.BATCHES)
         self._device = device = torch.device(choice.device)
         self._noise = NoiseSource(seed, trial, device)
-        self._features, self._labels = (_at_hand(array, device) for array in (data.features, data.labels))
-        self._held_out = [_at_hand(array, device) for array in (data.test_features, data.test_labels)]
+        self._features, self._labels = _at_hand(device, data.features, data.labels)
+        self._held_out = _at_hand(device, data.test_features, data.test_labels)
         self._offsets = data.offsets.tolist()
         self._is_straggler_class = torch.zeros(data.classes, dtype=torch.bool)
         self._is_straggler_class[torch.from_numpy(data.straggler_classes)] = True
@@ -94,7 +96,8 @@ class LocalTraining:
         module = self._steps.module
         self._steps.weights[0].copy_(torch.from_numpy(weights))
         module.eval()
-        correct, of_stragglers, losses = 0, 0, []
+        # Added up at the end, so that a GPU is waited for once.
+        correct, of_stragglers, losses = [], [], []
         last = min((shard + 1) * EVALUATION_SHARD, len(self._data.test_labels))
         with torch.inference_mode():
             for first in range(shard * EVALUATION_SHARD, last, _EVALUATION_BATCH):
@@ -102,11 +105,11 @@ class LocalTraining:
                 features, labels = (tensor[piece].to(self._device) for tensor in self._held_out)
                 scores = module(features)
                 hits = scores.argmax(1) == labels
-                correct += int(hits.sum())
-                of_stragglers += int((hits & self._is_straggler_class[labels]).sum())
-                losses.append(float(cross_entropy(scores, labels, reduction="sum")))
+                correct.append(hits.sum())
+                of_stragglers.append((hits & self._is_straggler_class[labels]).sum())
+                losses.append(cross_entropy(scores, labels, reduction="sum"))
         module.train()
-        return ShardCounts(correct, of_stragglers, sum(losses))
+        return ShardCounts(_total(correct), _total(of_stragglers), _total(losses))
 
     def _start(self, versions: Mapping[int, Vector], needed: list[int]) -> torch.Tensor:
         """Float32 [members, parameters]: the weights that each member starts from."""
@@ -118,7 +121,7 @@ class LocalTraining:
     def _chunks(self, members: list[Member]) -> Iterator[Chunk]:
         """The stack's mini-batches; ``members`` are the longest first."""
         size = self._settings.batch_size
-        step_bytes = 4 * size * max(1, self._data.features[0].size)
+        step_bytes = size * (4 * math.prod(self._data.shape) + self._noise_bytes)
         batches = [self._batches(member) for member in members]
         noises = [
             self._noise.of(member.client, member.participation, size * self._noise_bytes)
@@ -156,13 +159,18 @@ class LocalTraining:
         )
 
 
-def _at_hand(array: NDArray[np.generic], device: torch.device) -> torch.Tensor:
-    """The array as a tensor: mapped from its file, so that the ranks of a node share it, or on the GPU if it takes no
-    more than half of what is free there."""
-    tensor = torch.from_numpy(array)
-    if device.type == "cuda" and tensor.nbytes < torch.cuda.mem_get_info(device)[0] / 2:
-        return tensor.to(device)
-    return tensor
+def _at_hand(device: torch.device, *arrays: NDArray[np.generic]) -> list[torch.Tensor]:
+    """The arrays as tensors: mapped from their file, so that the ranks of a node share them, or on the GPU if they take
+    no more than half of what is free there."""
+    tensors = [torch.from_numpy(array) for array in arrays]
+    if device.type == "cuda" and sum(tensor.nbytes for tensor in tensors) < torch.cuda.mem_get_info(device)[0] / 2:
+        return [tensor.to(device) for tensor in tensors]
+    return tensors
+
+
+def _total(numbers: list[torch.Tensor]) -> Any:
+    """Their sum, one after another in Python's arithmetic; 0 of none."""
+    return sum(torch.stack(numbers).tolist()) if numbers else 0
 
 
 def _initial_model(settings: Model, data: FederatedData, seed: int, trial: int) -> torch.nn.Module:

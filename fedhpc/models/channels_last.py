@@ -1,16 +1,21 @@
 """The same model, faster on a CPU: activations and kernels with the channels last in memory.
 
 Images lie channels-last in the data already. Pooling before ReLU gives the same values, since ReLU is monotonous, at a
-quarter of its work; ReLU works in place, where nothing needs its input; flattening is a view, for which the next
-layer's columns are put in the order (height, width, channels).
+quarter of its work; ReLU works in place behind layers that do not need their output; flattening is a view, for which
+the next layer's columns are put in the order (height, width, channels).
 """
 
 from copy import deepcopy
+from itertools import pairwise
 
 import torch
 from torch import nn
 
+from fedhpc.models.dropout import KeyedDropout
 from fedhpc.models.layers import Residual
+
+_OUTPUT_IS_FREE = (nn.Conv2d, nn.Linear, nn.GroupNorm, nn.MaxPool2d, Residual)
+_KEEPS_CHANNELS = nn.ReLU | nn.MaxPool2d | nn.GroupNorm | KeyedDropout
 
 
 def channels_last(module: nn.Module) -> nn.Module:
@@ -32,8 +37,6 @@ def _rewrite(module: nn.Module) -> None:
     if isinstance(module, nn.Conv2d):
         # Not contiguous(memory_format=...), which leaves the strides of a kernel with one channel as they are.
         module.weight.data = module.weight.data.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
-    elif isinstance(module, nn.ReLU):
-        module.inplace = True
     elif isinstance(module, Residual):
         _rewrite(module.body)
         _rewrite(module.shortcut)
@@ -41,6 +44,7 @@ def _rewrite(module: nn.Module) -> None:
         layers = list(module)
         _pool_first(layers)
         _flatten_as_a_view(layers)
+        _in_place(layers)
         for place, layer in enumerate(layers):
             module[place] = layer
             _rewrite(layer)
@@ -52,12 +56,21 @@ def _pool_first(layers: list[nn.Module]) -> None:
             layers[place], layers[place + 1] = layers[place + 1], layers[place]
 
 
+def _in_place(layers: list[nn.Module]) -> None:
+    """A block's first layer is left: what it takes may be needed elsewhere."""
+    for layer, following in pairwise(layers):
+        if isinstance(following, nn.ReLU) and isinstance(layer, _OUTPUT_IS_FREE):
+            following.inplace = True
+
+
 def _flatten_as_a_view(layers: list[nn.Module]) -> None:
     """Where a convolution's output is flattened straight into a linear layer."""
     channels = 0
     for place, layer in enumerate(layers[:-1]):
         if isinstance(layer, nn.Conv2d):
             channels = layer.out_channels
+        elif not isinstance(layer, nn.Flatten | _KEEPS_CHANNELS):
+            channels = 0
         following = layers[place + 1]
         if isinstance(layer, nn.Flatten) and isinstance(following, nn.Linear) and channels:
             layers[place] = _Flatten()

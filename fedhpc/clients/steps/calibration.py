@@ -1,5 +1,6 @@
 """Which way to compute a step is fastest here: a short measurement (law 3: made once an experiment, then kept)."""
 
+import gc
 import time
 
 import numpy as np
@@ -7,11 +8,12 @@ import torch
 
 from fedhpc.clients.local_training import LocalTraining
 from fedhpc.clients.settings import ClientSettings
-from fedhpc.clients.steps.candidates import candidates
+from fedhpc.clients.steps.candidates import UnfitChoice, candidates
 from fedhpc.clients.steps.device import prepare_device
 from fedhpc.clients.steps.step_choice import Device, StepChoice, StepWishes
 from fedhpc.clients.work import Member
 from fedhpc.data.federated import FederatedData
+from fedhpc.models.architectures import build_model
 from fedhpc.models.settings import Model
 
 _SECONDS = 0.1
@@ -29,7 +31,11 @@ def calibrate(
 
     Raises UnfitChoice where what is wished for cannot be.
     """
-    ways = candidates(model, client, wishes.device or _device(), updates, wishes)
+    if wishes.device == "cuda" and not torch.cuda.is_available():
+        raise UnfitChoice("step.device: cuda is wished for, and this host has no GPU; run where there is one")
+    with torch.device("meta"):
+        parameters = sum(parameter.numel() for parameter in build_model(model, data.shape, data.classes).parameters())
+    ways = candidates(model, client, wishes.device or _device(), updates, parameters, wishes)
     measured = []
     for way in ways:
         try:
@@ -37,6 +43,8 @@ def calibrate(
         except torch.OutOfMemoryError:
             if way is ways[-1] and not measured:
                 raise
+        # Steps and their closures hold each other: else a way's memory would be kept while the next one is measured.
+        gc.collect()
     best = measured[0]
     for other in measured[1:]:
         if other[1] < _WORTH_IT * best[1]:

@@ -8,6 +8,10 @@ _STACKS_A_SERVER_UPDATE = 4
 """Stacks that a server update has at least, for ranks to share; not a matter of how many there are (law 3)."""
 
 _HIGHEST_STACK = {"cpu": 32, "cuda": 64}
+_STACK_BYTES = {"cpu": 1 << 26, "cuda": 1 << 33}
+"""What a stack's weights may take, beside as much for their gradients."""
+
+_STACKING = ("dense", "stacked")
 
 
 class UnfitChoice(ValueError):
@@ -15,15 +19,18 @@ class UnfitChoice(ValueError):
 
 
 def candidates(
-    model: Model, client: ClientSettings, device: Device, updates: int, wishes: StepWishes
+    model: Model, client: ClientSettings, device: Device, updates: int, parameters: int, wishes: StepWishes
 ) -> list[StepChoice]:
-    """Ways that agree with the wishes, the preferred first; at least one. ``updates`` make a server update.
+    """Ways that agree with the wishes, the preferred first; at least one. ``updates`` make a server update; the model
+    has so many ``parameters``.
 
     Raises UnfitChoice where what is wished for cannot be.
     """
-    wished = wishes.given
+    if client.precision == "tf32" and device == "cpu":
+        raise UnfitChoice("client.precision: tf32 is for GPUs, and there is none; name fp32 or bf16")
     closed_form = isinstance(model, Logistic | MLP) and client.precision == "fp32" and device == "cpu"
-    stack = min(_HIGHEST_STACK[device], -(-updates // _STACKS_A_SERVER_UPDATE))
+    fit = max(1, _STACK_BYTES[device] // (4 * parameters))
+    stack = min(_HIGHEST_STACK[device], -(-updates // _STACKS_A_SERVER_UPDATE), fit)
     known: list[dict[str, object]]
     if closed_form:
         known = [{"form": "dense", "clients": clients} for clients in (stack, 1)]
@@ -36,17 +43,22 @@ def candidates(
         known += [{"form": "channels_last"}, {"form": "plain"}]
     else:
         known = [{"form": "channels_last"}, {"form": "plain"}]
-    ways = [StepChoice.model_validate({**way, "device": device, **wished}) for way in known]
-    if "form" in wished:
-        ways = [way for way in ways if way.form in {known_way["form"] for known_way in known}] or ways[:1]
-    unique = list(dict.fromkeys(ways))
-    for way in unique:
-        if way.form == "dense" and not closed_form:
-            raise UnfitChoice("step.form: dense is for logistic and mlp in fp32 on a CPU; name another")
-        if way.graph and (way.form != "stacked" or way.device != "cuda"):
-            raise UnfitChoice("step.graph: only stacked steps on a GPU are captured; leave it out")
-        if way.form not in ("dense", "stacked") and way.clients > 1:
-            raise UnfitChoice(f"step.clients: {way.form} trains one client at a time; name dense or stacked, or 1")
-    if client.precision == "tf32" and device == "cpu":
-        raise UnfitChoice("client.precision: tf32 is for GPUs, and there is none; name fp32 or bf16")
-    return unique
+    if wishes.form is not None:
+        unmeasured: dict[str, object] = {"form": wishes.form, "clients": stack if wishes.form in _STACKING else 1}
+        known = [way for way in known if way["form"] == wishes.form] or [unmeasured]
+    ways = [StepChoice.model_validate({**way, "device": device, **wishes.given}) for way in known]
+    fitting = list(dict.fromkeys(way for way in ways if _mistake(way, closed_form) is None))
+    if not fitting:
+        raise UnfitChoice(_mistake(ways[0], closed_form))
+    return fitting
+
+
+def _mistake(way: StepChoice, closed_form: bool) -> str | None:
+    """Why this way cannot be, or None; ``closed_form`` is whether the gradient has one here."""
+    if way.form == "dense" and not closed_form:
+        return "step.form: dense is for logistic and mlp in fp32 on a CPU; name another"
+    if way.graph and (way.form != "stacked" or way.device != "cuda"):
+        return "step.graph: only stacked steps on a GPU are captured; leave it out"
+    if way.form not in _STACKING and way.clients > 1:
+        return f"step.clients: {way.form} trains one client at a time; name dense or stacked, or 1"
+    return None

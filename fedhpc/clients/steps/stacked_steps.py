@@ -38,6 +38,10 @@ class StackedSteps:
         self._leaves = lru_cache(maxsize=None)(self._leaves_of_the_first)
         self._take = self._replay if choice.graph else self._step
         self._captured: dict[int, tuple[torch.cuda.CUDAGraph, Inputs]] = {}
+        if choice.graph:
+            # Nothing in a captured step's own memory outlives the step, and one step runs at a time: they share it.
+            self._pool = torch.cuda.graph_pool_handle()
+            self._beside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def begin(self, start: torch.Tensor) -> None:
         """Clients start from the rows of ``start``, float32 [their number, parameters]."""
@@ -91,14 +95,13 @@ class StackedSteps:
         kept = (features.clone(), labels.clone(), share.clone(), None if noise is None else noise.clone())
         changing = [self.weights, *(tensor for tensors in self._optimizer.state.values() for tensor in tensors)]
         before = [tensor.clone() for tensor in changing]
-        beside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        beside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(beside):
+        self._beside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._beside):
             for _ in range(_WARM_UP):
                 self._step(clients, kept)
-        torch.cuda.current_stream().wait_stream(beside)
+        torch.cuda.current_stream().wait_stream(self._beside)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, pool=self._pool):
             self._step(clients, kept)
         for tensor, value in zip(changing, before, strict=True):
             tensor.copy_(value)

@@ -26,15 +26,26 @@ def client(**settings: Any) -> ClientSettings:
 
 
 def ways(
-    model: Model, device: Device = "cpu", updates: int = 10, settings: ClientSettings | None = None, **wishes: Any
+    model: Model,
+    device: Device = "cpu",
+    updates: int = 10,
+    settings: ClientSettings | None = None,
+    parameters: int = 610,
+    **wishes: Any,
 ) -> list[StepChoice]:
-    return candidates(model, settings or client(), device, updates, StepWishes(**wishes))
+    return candidates(model, settings or client(), device, updates, parameters, StepWishes(**wishes))
 
 
 @pytest.mark.parametrize(("updates", "height"), [(1, 1), (4, 1), (5, 2), (10, 3), (60, 15), (128, 32), (10_000, 32)])
 def test_a_stack_is_a_quarter_of_a_server_update_at_most(updates: int, height: int) -> None:
     # So that four ranks have work, whatever the number of ranks that there are (law 3).
     assert ways(LOGISTIC, updates=updates)[0] == StepChoice(form="dense", clients=height)
+
+
+@pytest.mark.parametrize(("parameters", "height"), [(2**19, 32), (2**20, 16), (2**24, 1), (2**30, 1)])
+def test_a_stack_of_large_models_is_lower(parameters: int, height: int) -> None:
+    # 64 MiB of float32 are 2^24 weights.
+    assert ways(LOGISTIC, updates=1000, parameters=parameters)[0] == StepChoice(form="dense", clients=height)
 
 
 def test_what_is_measured_where() -> None:
