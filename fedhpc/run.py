@@ -18,11 +18,11 @@ import yaml
 
 from fedhpc.budget import Budget
 from fedhpc.clients.steps.choice_file import OtherChoice, choice_file, kept_choice
-from fedhpc.clients.steps.step_choice import StepChoice, StepWishes
+from fedhpc.clients.steps.step_choice import NoDevice, StepChoice, StepWishes
 from fedhpc.data.federated import FederatedData, open_prepared
 from fedhpc.data.preparation import fingerprint_of, population_of, prepared_data
 from fedhpc.experiment import Experiment, Run, RunSettings
-from fedhpc.federation.checkpoint import Checkpoint, load_checkpoint, remove_checkpoints, save_checkpoint
+from fedhpc.federation.checkpoint import Checkpoint, OtherStep, load_checkpoint, remove_checkpoints, save_checkpoint
 from fedhpc.federation.metrics import metrics
 from fedhpc.federation.population import Population
 from fedhpc.federation.recorder import Metrics, Recorder, client_columns
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
 NO_WISHES = StepWishes()
+_NO_DEFECTS = (LeaseLost, NoDevice, OtherStep, ScheduleError)
 _PULSE_SECONDS = 1.0
 
 
@@ -82,7 +83,7 @@ def run(
         prepared = start.prepared
         _load_what_trains()
         choice = agree(world, lambda: _choose(experiment, cell, settings, prepared, folder, step))
-    with abort_together(world, quietly=(LeaseLost, ScheduleError)), watched(world), _told_of(cell):
+    with abort_together(world, quietly=_NO_DEFECTS), watched(world), _told_of(cell):
         schedule = make_schedule(settings, start.population)
         recorder = Recorder(settings.evaluation)
         files = _Files(cell, folder, settings.budget, start.digest, choice, lease, checkpoint_seconds)

@@ -143,13 +143,16 @@ def main() -> None:
 
 
 def _told_in_words() -> tuple[type[Exception], ...]:
+    from fedhpc.clients.steps.step_choice import NoDevice
+    from fedhpc.federation.checkpoint import OtherStep
     from fedhpc.federation.virtual_server import ScheduleError
     from fedhpc.mistakes import ExperimentError
     from fedhpc.ranks.world import LauncherError
     from fedhpc.store.lease import LeaseHeld, LeaseLost
     from workflow.bench.jobs import MeasuringFailed
 
-    return ExperimentError, LauncherError, LeaseHeld, LeaseLost, MeasuringFailed, ScheduleError
+    of_runs = LauncherError, LeaseHeld, LeaseLost, NoDevice, OtherStep, ScheduleError
+    return ExperimentError, MeasuringFailed, *of_runs
 
 
 def _refuse_unknown(experiment: "Experiment", run: "Run") -> None:

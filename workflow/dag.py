@@ -16,7 +16,9 @@ from parsl.dataflow.errors import PropagatedException
 from parsl.dataflow.futures import AppFuture
 
 from fedhpc.clients.steps.candidates import UnfitChoice, candidates
+from fedhpc.clients.steps.choice_file import OtherChoice, choice_file, refuse_other_choice
 from fedhpc.clients.steps.step_choice import StepWishes
+from fedhpc.data.federated import open_prepared
 from fedhpc.data.preparation import population_of, prepared_data
 from fedhpc.experiment import Experiment, Run, load_experiment
 from fedhpc.federation.population import Population
@@ -98,9 +100,11 @@ def open_folder(experiment: Experiment, folder: Path, site: Site) -> Iterator[Op
         # A killed sweep's processes outlive it; the lease makes them harmless, but they hold cores.
         end_processes({SWEEP: str(folder)})
         refuse_foreign(folder, experiment, expected)
-        population = population_of(experiment.task, prepared_data(experiment, folder))
+        prepared = prepared_data(experiment, folder)
+        population = population_of(experiment.task, prepared)
         refuse_unfit(experiment, population)
         refuse_wishes(experiment, site.step)
+        refuse_other_steps(experiment, prepared, folder, site.step)
         write_experiment(experiment, folder)
         yield Opened(folder, lease.token, expected, finished(folder, expected))
 
@@ -148,6 +152,21 @@ def refuse_wishes(experiment: Experiment, wishes: StepWishes) -> None:
         try:
             candidates(experiment.task.model, algorithm.client, device, algorithm.updates, 1, wishes)
         except UnfitChoice as error:
+            mistakes.append(f"algorithms.{name}: {error}")
+    if mistakes:
+        raise ExperimentError(experiment.file, mistakes)
+
+
+def refuse_other_steps(experiment: Experiment, prepared: Path | None, folder: Path, wishes: StepWishes) -> None:
+    """Raises ExperimentError where the folder's results were computed in another way than the site wishes."""
+    if prepared is None or not isinstance(experiment.task, Classification):
+        return
+    data, mistakes = open_prepared(prepared), []
+    for name, algorithm in experiment.algorithms.items():
+        file = choice_file(folder / name, experiment.task.model, algorithm.client, data.shape, data.classes)
+        try:
+            refuse_other_choice(file, wishes)
+        except OtherChoice as error:
             mistakes.append(f"algorithms.{name}: {error}")
     if mistakes:
         raise ExperimentError(experiment.file, mistakes)

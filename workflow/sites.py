@@ -87,10 +87,12 @@ def step_wishes(text: str) -> StepWishes:
         raw = yaml.safe_load(text)
     except yaml.YAMLError:
         raw = text
+    if not isinstance(raw, dict):
+        raise ExperimentError(Path("--step"), [f"{text!r} is no block of settings; write '{{form: plain}}', say"])
     try:
         return StepWishes.model_validate(raw)
     except ValidationError as error:
-        raise ExperimentError(Path("step"), sentences(error, StepWishes, raw, raw)) from None
+        raise ExperimentError(Path("--step"), sentences(error, StepWishes, raw, raw)) from None
 
 
 def parsl_config(site: Site, run_dir: Path) -> "Config":

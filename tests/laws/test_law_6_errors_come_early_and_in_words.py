@@ -67,6 +67,25 @@ def test_a_step_that_cannot_be_is_refused_before_anything_is_computed(
     assert not list((tmp_path / "results").rglob("trial-*"))
 
 
+def test_another_step_than_the_folders_is_refused_before_anything_is_computed(
+    tiny: Callable[..., Path], tmp_path: Path
+) -> None:
+    # One trial is there, and the second is asked for in another way.
+    file, folder = tiny(lambda settings: settings.update(trials=1)), tmp_path / "results"
+    sweep = [sys.executable, "-m", "workflow", "sweep"]
+    assert (
+        subprocess.run([*sweep, str(file), "--output", str(folder)], capture_output=True, check=False).returncode == 0
+    )
+    site = tmp_path / "site.yaml"
+    site.write_text("step: {form: plain}\n")
+    finished = subprocess.run(
+        [*sweep, str(tiny()), "--output", str(folder), "--site", str(site)], capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 2, finished.stdout + finished.stderr
+    assert "algorithms.fedavg: step: {'form': 'plain'} is asked for, but" in finished.stderr
+    assert not list(folder.rglob("trial-1.*"))
+
+
 def test_plan_warns_of_data_still_to_be_fetched_and_sweep_refuses(tiny: Callable[..., Path], tmp_path: Path) -> None:
     file = tiny(lambda settings: settings["task"]["data"].update(path="absent.npz"))
     plan = subprocess.run(

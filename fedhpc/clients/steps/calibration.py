@@ -2,6 +2,7 @@
 
 import gc
 import time
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -16,11 +17,11 @@ from fedhpc.data.federated import FederatedData
 from fedhpc.models.architectures import build_model
 from fedhpc.models.settings import Model
 
-_SECONDS = 0.1
-_REPEATS = 3
+_SECONDS = 0.06
+_REPEATS = 5
 _MOST_STEPS = 100
-_WORTH_IT = 0.9
-"""A way that is preferred less must take less than this share of the time: a measurement's noise decides nothing."""
+_WORTH_IT = 2 / 3
+"""A way that is preferred less must take less than this share of the time: noise is not to change the numbers."""
 
 
 def calibrate(
@@ -36,15 +37,19 @@ def calibrate(
     with torch.device("meta"):
         parameters = sum(parameter.numel() for parameter in build_model(model, data.shape, data.classes).parameters())
     ways = candidates(model, client, wishes.device or _device(), updates, parameters, wishes)
-    measured = []
+    clocks = []
     for way in ways:
         try:
-            measured.append((way, _seconds_per_step(model, client, data, way)))
+            clocks.append((way, _clock(model, client, data, way)))
         except torch.OutOfMemoryError:
-            if way is ways[-1] and not measured:
+            if way is ways[-1] and not clocks:
                 raise
-        # Steps and their closures hold each other: else a way's memory would be kept while the next one is measured.
-        gc.collect()
+    # In turn, so that a machine that is slow for a moment is slow for all.
+    rounds = [[seconds_per_step() for _, seconds_per_step in clocks] for _ in range(_REPEATS)]
+    measured = [(way, min(found)) for (way, _), found in zip(clocks, zip(*rounds, strict=True), strict=True)]
+    # Steps and their closures hold each other: else their memory would be kept while the run goes on.
+    clocks.clear()
+    gc.collect()
     best = measured[0]
     for other in measured[1:]:
         if other[1] < _WORTH_IT * best[1]:
@@ -56,13 +61,13 @@ def _device() -> Device:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def _seconds_per_step(model: Model, client: ClientSettings, data: FederatedData, choice: StepChoice) -> float:
-    """Of a client of middling size, the best of some repeats."""
+def _clock(model: Model, client: ClientSettings, data: FederatedData, choice: StepChoice) -> Callable[[], float]:
+    """What measures the seconds that a step of a client of middling size takes; warmed up."""
     sizes = np.diff(data.offsets)
     middling = int(np.argsort(sizes)[-(np.count_nonzero(sizes) // 2 + 1)])
     most = min(client.local_steps(int(sizes[middling])), _MOST_STEPS)
     if not most:
-        return 0.0
+        return lambda: 0.0
     prepare_device(choice, client.precision)
     training = LocalTraining(model, client, data, 0, 0, choice)
     versions = {0: training.initial_weights()}
@@ -75,8 +80,7 @@ def _seconds_per_step(model: Model, client: ClientSettings, data: FederatedData,
 
     seconds(1)
     steps = max(1, min(most, int(_SECONDS / seconds(1))))
-    seconds(steps)
-    return min(seconds(steps) for _ in range(_REPEATS)) / (steps * choice.clients)
+    return lambda: seconds(steps) / (steps * choice.clients)
 
 
 def _nothing() -> None:

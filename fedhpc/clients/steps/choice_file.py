@@ -38,14 +38,31 @@ def kept_choice(
     if not file.exists():
         measured = [{"choice": choice.model_dump(), "seconds_per_step": seconds} for choice, seconds in measure()]
         _keep(file, {"choice": measured[0]["choice"], "measured": measured})
-    kept = StepChoice.model_validate(json.loads(file.read_text())["choice"])
+    refuse_other_choice(file, wishes)
+    return _kept(file)
+
+
+def refuse_other_choice(file: Path, wishes: StepWishes) -> None:
+    """Raises OtherChoice where there is such a file and what it keeps does not agree with ``wishes``."""
+    if not file.exists():
+        return
+    kept = _kept(file)
     differing = {name: value for name, value in wishes.given.items() if getattr(kept, name) != value}
     if differing:
         raise OtherChoice(
             f"step: {differing} is asked for, but {file} keeps {kept.model_dump()}; results of one algorithm are "
             "computed in one way: ask for nothing else, or give another --output"
         )
-    return kept
+
+
+def _kept(file: Path) -> StepChoice:
+    try:
+        return StepChoice.model_validate(json.loads(file.read_text())["choice"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise OtherChoice(
+            f"step: {file} cannot be understood ({type(error).__name__}); put it back as it was: its results are "
+            "computed as it says. Without any result, remove it"
+        ) from None
 
 
 def _keep(file: Path, content: dict[str, Any]) -> None:

@@ -5,11 +5,7 @@ from typing import Literal
 
 import torch
 
-from fedhpc.clients.steps.step_choice import StepChoice
-
-
-class NoDevice(Exception):
-    """The device that the step was chosen for is not here."""
+from fedhpc.clients.steps.step_choice import NoDevice, StepChoice
 
 
 def prepare_device(choice: StepChoice, precision: Literal["fp32", "tf32", "bf16"], local_rank: int = 0) -> None:

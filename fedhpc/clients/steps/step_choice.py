@@ -11,6 +11,10 @@ Device = Literal["cpu", "cuda"]
 Convolution = Literal["grouped", "patches"]
 
 
+class NoDevice(Exception):
+    """The device that the step was chosen for is not here."""
+
+
 class StepChoice(Settings):
     """One way to compute the steps of local training.
 

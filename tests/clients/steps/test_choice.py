@@ -12,8 +12,8 @@ from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.calibration import calibrate
 from fedhpc.clients.steps.candidates import UnfitChoice, candidates
 from fedhpc.clients.steps.choice_file import OtherChoice, choice_file, kept_choice
-from fedhpc.clients.steps.device import NoDevice, prepare_device
-from fedhpc.clients.steps.step_choice import Device, StepChoice, StepWishes
+from fedhpc.clients.steps.device import prepare_device
+from fedhpc.clients.steps.step_choice import Device, NoDevice, StepChoice, StepWishes
 from fedhpc.models.settings import EMNISTCNN, Logistic, Model
 from tests.clients.steps.reference import images
 
@@ -100,8 +100,8 @@ def test_a_calibration_measures_every_way() -> None:
     measured = calibrate(EMNIST, client(), data, 10, StepWishes(device="cpu"))
     assert {choice.form for choice, _ in measured} == {"channels_last", "plain"}
     assert all(seconds > 0 for _, seconds in measured)
-    # Whoever is fastest by a clear margin is first.
-    assert measured[0][1] <= min(seconds for _, seconds in measured) / 0.9
+    # Nothing that is faster by a third is passed over.
+    assert measured[0][1] <= min(seconds for _, seconds in measured) * 1.5
 
 
 def test_a_calibration_without_an_example_takes_the_preferred_way() -> None:
@@ -123,6 +123,15 @@ def test_the_choice_is_kept_with_what_was_measured_and_never_measured_again(tmp_
     with pytest.raises(OtherChoice, match=r"\{'form': 'channels_last'\} is asked for, but .*keeps .*'plain'"):
         kept_choice(file, StepWishes(form="channels_last"), list)
     assert [entry.name for entry in file.parent.iterdir()] == [file.name]
+
+
+def test_a_step_file_that_cannot_be_read_is_told_and_left(tmp_path: Path) -> None:
+    file = tmp_path / "step.json"
+    for content in ("", "{", "[]", '{"choice": {"form": "fast"}}', '{"measured": []}'):
+        file.write_text(content)
+        with pytest.raises(OtherChoice, match=r"step.json cannot be understood.*put it back as it was"):
+            kept_choice(file, StepWishes(), list)
+        assert file.read_text() == content
 
 
 def test_what_a_step_depends_on_has_a_file_of_its_own(tmp_path: Path) -> None:
