@@ -156,14 +156,17 @@ def _choose(
 ) -> StepChoice:
     """How this algorithm's steps are computed: as the folder has it, or else as a measurement has it."""
     from fedhpc.clients.steps.calibration import calibrate
-    from fedhpc.clients.steps.candidates import UnfitChoice
+    from fedhpc.clients.steps.candidates import UnfitChoice, mistake
 
     assert isinstance(settings.task, Classification)
     model, client, data = settings.task.model, settings.algorithm.client, open_prepared(prepared)
     file = choice_file(folder / cell.algorithm, model, client, data.shape, data.classes)
     updates = settings.algorithm.updates
     try:
-        return kept_choice(file, wishes, lambda: calibrate(model, client, data, updates, wishes))
+        choice = kept_choice(file, wishes, lambda: calibrate(model, client, data, updates, wishes))
+        if (told := mistake(choice, model, client)) is not None:
+            raise UnfitChoice(f"{told}; {file} asks for it")
+        return choice
     except (UnfitChoice, OtherChoice) as error:
         raise ExperimentError(experiment.file, [f"algorithms.{cell.algorithm}: {error}"]) from None
 

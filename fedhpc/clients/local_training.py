@@ -44,13 +44,14 @@ class LocalTraining:
         self, model: Model, client: ClientSettings, data: FederatedData, seed: int, trial: int, choice: StepChoice
     ) -> None:
         self._data = data
-        self._settings = client
         self._orders = ParticipationStream(seed, trial, Purpose.BATCHES)
         self._device = device = torch.device(choice.device)
         self._noise = NoiseSource(seed, trial, device)
         self._features, self._labels = _at_hand(device, data.features, data.labels)
         self._held_out = _at_hand(device, data.test_features, data.test_labels)
         self._offsets = data.offsets.tolist()
+        # Batches are filled up to one size, which need not be larger than the largest client.
+        self._batch = max(1, min(client.batch_size, int(np.diff(data.offsets).max())))
         self._is_straggler_class = torch.zeros(data.classes, dtype=torch.bool)
         self._is_straggler_class[torch.from_numpy(data.straggler_classes)] = True
         self._is_straggler_class = self._is_straggler_class.to(device)
@@ -120,7 +121,7 @@ class LocalTraining:
 
     def _chunks(self, members: list[Member]) -> Iterator[Chunk]:
         """The stack's mini-batches; ``members`` are the longest first."""
-        size = self._settings.batch_size
+        size = self._batch
         step_bytes = size * (4 * math.prod(self._data.shape) + self._noise_bytes)
         batches = [self._batches(member) for member in members]
         noises = [
@@ -145,7 +146,7 @@ class LocalTraining:
     def _batches(self, member: Member) -> Batches:
         first, last = self._offsets[member.client], self._offsets[member.client + 1]
         order = self._orders.own(member.client, member.participation)
-        return Batches(order, first, last - first, self._settings.batch_size)
+        return Batches(order, first, last - first, self._batch)
 
     def _chunk(self, rows: NDArray[np.int64], filled: NDArray[np.int64], noise: torch.Tensor | None) -> Chunk:
         index = torch.from_numpy(rows.reshape(-1)).to(self._features.device)

@@ -100,7 +100,8 @@ def _read(path: Path, digest: str, choice: StepChoice) -> Checkpoint | None:
         if rest["step"] != choice.model_dump():
             raise OtherStep(
                 f"{path} was computed with the step {rest['step']}, and the run is to be with {choice.model_dump()}; "
-                "remove the checkpoint to begin anew"
+                "to go on from it, remove the algorithm's step.*.json and ask for that step; to begin anew, remove the "
+                "checkpoint"
             )
         if rest["arrays"] != sorted(name for name in arrays.files if name != "rest"):
             raise ValueError("arrays are missing")

@@ -27,16 +27,17 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
     try:
         yield temporary
         if durable:
-            _sync(temporary)
+            sync(temporary)
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     if durable:
-        _sync(path.parent)
+        sync(path.parent)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """What the file or folder holds outlasts a power cut from now on."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

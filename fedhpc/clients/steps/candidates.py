@@ -28,11 +28,10 @@ def candidates(
     """
     if client.precision == "tf32" and device == "cpu":
         raise UnfitChoice("client.precision: tf32 is for GPUs, and there is none; name fp32 or bf16")
-    closed_form = isinstance(model, Logistic | MLP) and client.precision == "fp32" and device == "cpu"
     fit = max(1, _STACK_BYTES[device] // (4 * parameters))
     stack = min(_HIGHEST_STACK[device], -(-updates // _STACKS_A_SERVER_UPDATE), fit)
     known: list[dict[str, object]]
-    if closed_form:
+    if _has_closed_form(model, client, device):
         known = [{"form": "dense", "clients": clients} for clients in (stack, 1)]
     elif device == "cuda":
         known = [
@@ -47,18 +46,22 @@ def candidates(
         unmeasured: dict[str, object] = {"form": wishes.form, "clients": stack if wishes.form in _STACKING else 1}
         known = [way for way in known if way["form"] == wishes.form] or [unmeasured]
     ways = [StepChoice.model_validate({**way, "device": device, **wishes.given}) for way in known]
-    fitting = list(dict.fromkeys(way for way in ways if _mistake(way, closed_form) is None))
+    fitting = list(dict.fromkeys(way for way in ways if mistake(way, model, client) is None))
     if not fitting:
-        raise UnfitChoice(_mistake(ways[0], closed_form))
+        raise UnfitChoice(mistake(ways[0], model, client))
     return fitting
 
 
-def _mistake(way: StepChoice, closed_form: bool) -> str | None:
-    """Why this way cannot be, or None; ``closed_form`` is whether the gradient has one here."""
-    if way.form == "dense" and not closed_form:
+def mistake(way: StepChoice, model: Model, client: ClientSettings) -> str | None:
+    """Why this way cannot be for this model, or None."""
+    if way.form == "dense" and not _has_closed_form(model, client, way.device):
         return "step.form: dense is for logistic and mlp in fp32 on a CPU; name another"
     if way.graph and (way.form != "stacked" or way.device != "cuda"):
         return "step.graph: only stacked steps on a GPU are captured; leave it out"
     if way.form not in _STACKING and way.clients > 1:
         return f"step.clients: {way.form} trains one client at a time; name dense or stacked, or 1"
     return None
+
+
+def _has_closed_form(model: Model, client: ClientSettings, device: Device) -> bool:
+    return isinstance(model, Logistic | MLP) and client.precision == "fp32" and device == "cpu"

@@ -12,7 +12,7 @@ from typing import Any
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.step_choice import StepChoice, StepWishes
 from fedhpc.models.settings import Model
-from fedhpc.store.replacing import temporary_beside
+from fedhpc.store.replacing import sync, temporary_beside
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 
@@ -58,7 +58,7 @@ def refuse_other_choice(file: Path, wishes: StepWishes) -> None:
 def _kept(file: Path) -> StepChoice:
     try:
         return StepChoice.model_validate(json.loads(file.read_text())["choice"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise OtherChoice(
             f"step: {file} cannot be understood ({type(error).__name__}); put it back as it was: its results are "
             "computed as it says. Without any result, remove it"
@@ -66,11 +66,12 @@ def _kept(file: Path) -> StepChoice:
 
 
 def _keep(file: Path, content: dict[str, Any]) -> None:
-    """Writes the file unless it is there already."""
+    """Writes the file, to outlast a power cut, unless it is there already."""
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_beside(file)
     try:
         temporary.write_text(json.dumps(content, indent=1))
+        sync(temporary)
         with contextlib.suppress(FileExistsError):
             try:
                 os.link(temporary, file)  # unlike a rename, it leaves a file that is there
@@ -78,5 +79,6 @@ def _keep(file: Path, content: dict[str, Any]) -> None:
                 if error.errno not in _NO_LINKS:
                     raise
                 os.replace(temporary, file)
+        sync(file.parent)
     finally:
         temporary.unlink(missing_ok=True)
