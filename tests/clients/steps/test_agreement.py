@@ -78,6 +78,16 @@ def test_a_form_takes_the_references_steps(model: str, form: str, optimizer: str
     assert away(ours, theirs(model, optimizer, 2, 1, steps, device)) < 1e-5
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_compiled_form_takes_the_references_steps(device: str) -> None:
+    model, choice = "emnist_cnn", StepChoice.model_validate({"form": "compiled", "device": device})
+    training = training_for(model, settings("proximal"), choice, seed=5)
+    # Three steps: batches of 4, 3 and 4, so that two sizes are compiled.
+    ours = delta_of(training, model, choice.form, {0: weights_for(model)}, [Member(0, 2, 1, 3, 1.0)])
+    assert away(ours, theirs(model, "proximal", 2, 1, 3, device)) < 1e-5
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("form", ["dense", "patches", "grouped"])
 @pytest.mark.parametrize("optimizer", ["momentum", "adamw"])
