@@ -28,7 +28,9 @@ class CompiledSteps(ModuleSteps):
 
         arguments = ([weight.detach() for weight in self._parameters], features, labels, noise)
         if features.shape not in self._compiled:
-            self._compiled[features.shape] = torch.compile(make_fx(self._whole_gradient)(*arguments), fullgraph=True)
+            # A function that the trace calls: it cannot count a bound method's arguments.
+            traced = make_fx(lambda *given: self._whole_gradient(*given))(*arguments)
+            self._compiled[features.shape] = torch.compile(traced, fullgraph=True)
         return self._compiled[features.shape](*arguments)
 
     def _whole_gradient(
