@@ -111,7 +111,7 @@ def test_a_ragged_stack_is_the_weighted_sum_of_its_members(form: str, optimizer:
 def test_members_of_a_stack_start_from_their_own_versions(form: str) -> None:
     model = "mlp" if form == "dense" else "emnist_cnn"
     versions = {3: weights_for(model), 8: weights_for(model, seed=1)}
-    members = [Member(8, 0, 0, 2, 0.5), Member(3, 2, 0, 3, 1.0), Member(8, 4, 0, 1, 2.0)]
+    members = [Member(8, 0, 0, 3, 0.5), Member(3, 2, 0, 2, 1.0), Member(8, 4, 0, 1, 2.0)]
     client = settings("proximal")
     training = training_for(model, client, {**FORMS, **DENSE}[form])
     ours = delta_of(training, model, "plain", versions, members)
