@@ -1,64 +1,47 @@
-"""Which examples, and which random bytes, each step takes."""
-
 import numpy as np
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedhpc.clients.batches import Batches
-from fedhpc.clients.noise import NoiseSource
-from fedhpc.streams import ParticipationStream, Purpose
+
+SIZES = st.integers(1, 9)
 
 
-@given(examples=st.integers(1, 40), size=st.integers(1, 50), seed=st.integers(0, 9))
-def test_every_pass_takes_every_example_once(examples: int, size: int, seed: int) -> None:
-    batches = Batches(np.random.default_rng(seed), 100, examples, size)
-    steps = -(-examples // size)
-    for _ in range(3):
-        rows, filled = batches.take(steps)
-        assert rows.shape == (steps, size)
-        # Only a pass's last batch may be short; what fills it up is the client's own first row.
-        assert filled.tolist() == [size] * (steps - 1) + [examples - (steps - 1) * size]
-        taken = [row for batch, count in zip(rows, filled, strict=True) for row in batch[:count]]
-        assert sorted(taken) == list(range(100, 100 + examples))
-        assert set(rows.flat) <= set(range(100, 100 + examples))
+def order(seed: int = 0) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(seed))
 
 
-@given(examples=st.integers(1, 30), size=st.integers(1, 12), cuts=st.lists(st.integers(1, 7), min_size=1, max_size=6))
-def test_the_same_batches_however_many_are_taken_at_once(examples: int, size: int, cuts: list[int]) -> None:
-    whole = Batches(np.random.default_rng(3), 0, examples, size).take(sum(cuts))
-    bit_by_bit = Batches(np.random.default_rng(3), 0, examples, size)
-    parts = [bit_by_bit.take(cut) for cut in cuts]
+@given(first=st.integers(0, 50), examples=st.integers(1, 25), size=SIZES, passes=st.integers(1, 4))
+def test_every_pass_takes_every_row_once(first: int, examples: int, size: int, passes: int) -> None:
+    batches = -(-examples // size)
+    rows, filled = Batches(order(), first, examples, size).take(batches * passes)
+    for done in range(passes):
+        own = slice(done * batches, (done + 1) * batches)
+        assert filled[own].tolist() == [size] * (batches - 1) + [examples - size * (batches - 1)]
+        taken = np.concatenate([row[:count] for row, count in zip(rows[own], filled[own], strict=True)])
+        assert sorted(taken) == list(range(first, first + examples))
+        last = rows[own][-1, filled[own][-1] :]
+        assert (last == first).all()
+
+
+@given(examples=st.integers(1, 25), size=SIZES, takes=st.lists(st.integers(0, 7), min_size=1, max_size=8))
+def test_the_same_batches_however_many_are_taken_at_once(examples: int, size: int, takes: list[int]) -> None:
+    whole = Batches(order(), 3, examples, size).take(sum(takes))
+    pieces = Batches(order(), 3, examples, size)
+    taken = [pieces.take(steps) for steps in takes]
+    assert [len(rows) for rows, _ in taken] == takes
     for place in range(2):
-        assert np.array_equal(np.concatenate([part[place] for part in parts]), whole[place])
+        assert np.array_equal(np.concatenate([piece[place] for piece in taken]), whole[place])
 
 
-@given(cuts=st.lists(st.integers(1, 5), min_size=1, max_size=5), step_bytes=st.integers(1, 40))
-def test_the_same_noise_however_many_steps_are_taken_at_once(cuts: list[int], step_bytes: int) -> None:
-    source = NoiseSource(1, 0, torch.device("cpu"))
-    whole = source.of(4, 2, step_bytes).take(sum(cuts))
-    assert whole.shape == (sum(cuts), step_bytes)
-    in_parts = source.of(4, 2, step_bytes)
-    assert torch.equal(torch.cat([in_parts.take(cut) for cut in cuts]), whole)
+@given(examples=st.integers(1, 25), size=SIZES, seed=st.integers(0, 9))
+def test_a_pass_is_one_permutation_of_the_stream_and_the_next_a_fresh_one(examples: int, size: int, seed: int) -> None:
+    batches = -(-examples // size)
+    rows, filled = Batches(order(seed), 7, examples, size).take(2 * batches)
+    stream = order(seed)
+    expected = [[7 + row for row in batch] for _ in range(2) for batch in chunks(stream.permutation(examples), size)]
+    assert [row[:count].tolist() for row, count in zip(rows, filled, strict=True)] == expected
 
 
-def test_noise_is_uniform_and_every_participations_own() -> None:
-    source = NoiseSource(1, 0, torch.device("cpu"))
-    drawn = source.of(4, 2, 10_000).take(26)
-    counts = torch.bincount(drawn.flatten().int(), minlength=256).double()
-    expected = drawn.numel() / 256
-    # Chi-squared with 255 degrees of freedom: mean 255, standard deviation 22.6; within five of them.
-    assert abs(float(((counts - expected) ** 2 / expected).sum()) - 255) < 5 * 22.6
-    for client, participation in ((5, 2), (4, 3)):
-        assert not torch.equal(source.of(client, participation, 100).take(1), drawn[:1, :100])
-    assert not torch.equal(NoiseSource(1, 1, torch.device("cpu")).of(4, 2, 100).take(1), drawn[:1, :100])
-
-
-def test_a_stream_of_its_own_is_the_same_stream() -> None:
-    streams = ParticipationStream(7, 1, Purpose.BATCHES)
-    own, other = streams.own(2**31, 5), streams.own(3, 0)
-    first = own.integers(2**62, size=5).tolist()
-    assert first == streams.at(2**31, 5).integers(2**62, size=5).tolist()
-    assert other.integers(2**62, size=5).tolist() == streams.at(3, 0).integers(2**62, size=5).tolist()
-    # Using one leaves the other where it is.
-    assert own.integers(2**62) == streams.at(2**31, 5).integers(2**62, size=6)[5]
+def chunks(rows: np.ndarray, size: int) -> list[list[int]]:
+    return [rows[first : first + size].tolist() for first in range(0, len(rows), size)]

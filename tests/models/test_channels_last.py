@@ -1,66 +1,96 @@
-"""The channels-last rewriting computes the same function, and really keeps the channels last."""
-
-import numpy as np
 import pytest
 import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
 
 from fedhpc.models.architectures import build_model
 from fedhpc.models.channels_last import channels_last
-from fedhpc.models.flat import bind, flatten, views
+from fedhpc.models.dropout import KeyedDropout, give_noise, noise_bytes
+from fedhpc.models.layers import GlobalAverage, Image, Residual
 from fedhpc.models.settings import EMNISTCNN, MLP, MNISTCNN, CIFAR100ResNet18
-from tests.clients.steps.reference import images, places
 
 MODELS = [
-    (EMNISTCNN(name="emnist_cnn"), (10, 8)),
-    (MNISTCNN(name="mnist_cnn"), (17, 16, 3)),
-    (CIFAR100ResNet18(name="cifar100_resnet18"), (9, 11, 3)),
-    (MLP(name="mlp", hidden=[3]), (5,)),
+    (MLP(name="mlp", hidden=[7, 4]), (6,)),
+    (EMNISTCNN(name="emnist_cnn"), (8, 9)),
+    (EMNISTCNN(name="emnist_cnn"), (9, 8, 2)),
+    (MNISTCNN(name="mnist_cnn"), (16, 18, 3)),
+    (CIFAR100ResNet18(name="cifar100_resnet18"), (12, 10, 3)),
 ]
 
 
-@pytest.mark.parametrize(("model", "shape"), MODELS, ids=lambda value: getattr(value, "name", None))
-def test_the_same_scores(model, shape):
+def passed(module, x, labels, noise):
+    """Scores and gradients of a copy of ``x``."""
+    give_noise(module, noise)
+    scores = module(x)
+    return scores, torch.autograd.grad(cross_entropy(scores, labels), list(module.parameters()))
+
+
+@pytest.mark.parametrize(("settings", "shape"), MODELS)
+def test_the_same_function_from_the_same_parameters(settings, shape):
     torch.manual_seed(0)
-    plain = build_model(model, shape, 7).double().eval()
-    rewritten = channels_last(plain)
-    features = torch.randn(4, *shape, dtype=torch.float64)
-    torch.testing.assert_close(rewritten(features), plain(features), rtol=1e-10, atol=1e-10)
-    # The original stays as it was.
-    assert not any(layer.inplace for layer in plain.modules() if isinstance(layer, torch.nn.ReLU))
+    module = build_model(settings, shape, 5).double()
+    rewritten = channels_last(module)
+    x, labels = torch.randn(4, *shape, dtype=torch.float64), torch.randint(5, (4,))
+    noise = torch.randint(256, (4, noise_bytes(module, shape)), dtype=torch.uint8)
+    assert noise_bytes(rewritten, shape) == noise.shape[1]
+    kept = x.clone()
+    scores, gradients = passed(module, x, labels, noise)
+    ours, our_gradients = passed(rewritten, x, labels, noise)
+    torch.testing.assert_close(ours, scores)
+    assert torch.equal(x, kept)
+    flattened = next(layer.weight for layer in module if isinstance(layer, nn.Linear))
+    for parameter, gradient, our_gradient in zip(module.parameters(), gradients, our_gradients, strict=True):
+        if parameter is flattened and len(shape) > 1 and not isinstance(settings, CIFAR100ResNet18):
+            channels = [layer.out_channels for layer in module if isinstance(layer, nn.Conv2d)][-1]
+            # Its columns are in the order (height, width, channels).
+            our_gradient = our_gradient.view(len(gradient), -1, channels).transpose(1, 2).flatten(1)
+        torch.testing.assert_close(our_gradient, gradient)
 
 
-@pytest.mark.parametrize(("model", "shape"), MODELS, ids=lambda value: getattr(value, "name", None))
-def test_the_same_weights_in_another_order(model, shape):
-    torch.manual_seed(0)
-    plain = build_model(model, shape, 7)
-    order = places(model, images(shape, [2], 7))
-    assert sorted(order) == list(range(len(order)))
-    assert np.array_equal(flatten(channels_last(plain)).numpy(), flatten(plain).numpy()[order])
+def test_the_given_module_stays_as_it_is():
+    module = build_model(EMNISTCNN(name="emnist_cnn"), (8, 9), 5)
+    before, weights = str(module), [parameter.clone() for parameter in module.parameters()]
+    channels_last(module)
+    assert str(module) == before
+    assert all(torch.equal(*pair) for pair in zip(module.parameters(), weights, strict=True))
+    assert all(parameter.is_contiguous() for parameter in module.parameters())
 
 
-def test_activations_lie_channels_last_from_the_first_convolution_on():
-    # With one channel both orders of memory look alike, and torch may take the slower one.
-    for model, shape in MODELS[:3]:
-        rewritten = channels_last(build_model(model, shape, 7)).eval()
-        seen: list[torch.Tensor] = []
-        for layer in rewritten.modules():
-            if isinstance(layer, torch.nn.Conv2d):
-                layer.register_forward_hook(lambda layer, inputs, output, seen=seen: seen.append(output))
-        rewritten(torch.randn(2, *shape))
-        assert seen
-        assert all(output.permute(0, 2, 3, 1).is_contiguous() for output in seen)
+def test_kernels_and_activations_lie_with_the_channels_last():
+    module = build_model(EMNISTCNN(name="emnist_cnn"), (8, 9, 2), 5)
+    rewritten = channels_last(module)
+    activations = []
+    for layer in rewritten:
+        if isinstance(layer, nn.Conv2d):
+            height, width = layer.kernel_size
+            channels = layer.in_channels
+            assert layer.weight.stride() == (height * width * channels, 1, width * channels, channels)
+        layer.register_forward_hook(lambda layer, inputs, output: activations.append(output))
+    give_noise(rewritten, torch.zeros(3, noise_bytes(module, (8, 9, 2)), dtype=torch.uint8))
+    rewritten(torch.randn(3, 8, 9, 2))
+    pictures = [output for output in activations if output.ndim == 4]
+    assert len(pictures) == 7
+    assert all(output.is_contiguous(memory_format=torch.channels_last) for output in pictures)
 
 
-def test_a_bound_module_sees_the_vector_and_changes_it():
-    module = channels_last(build_model(MODELS[0][0], (10, 8), 7))
-    vector = flatten(module)
-    bind(module, vector)
-    for parameter, view in zip(module.parameters(), views(module, vector), strict=True):
-        assert parameter.data_ptr() == view.data_ptr()
-        assert parameter.stride() == view.stride()
-    vector.zero_()
-    assert all(not parameter.any() for parameter in module.parameters())
-    with torch.no_grad():
-        next(module.parameters()).fill_(2.0)
-    assert vector[: 32 * 9].eq(2.0).all()
-    assert not vector[32 * 9 :].any()
+def test_relu_spares_what_is_needed_elsewhere():
+    # Of a block that begins with ReLU the shortcut needs the input as it was; of a model, the caller.
+    block = Residual(nn.Sequential(nn.ReLU(), nn.Conv2d(1, 1, 1)), nn.Sequential())
+    module = nn.Sequential(nn.ReLU(), Image(), block, nn.Tanh(), nn.ReLU(), GlobalAverage())
+    x = torch.randn(2, 3, 3)
+    kept = x.clone()
+    torch.testing.assert_close(channels_last(module)(x), module(x))
+    assert torch.equal(x, kept)
+    inner = nn.Sequential(Image(), block)
+    torch.testing.assert_close(channels_last(inner)(x), inner(x))
+    channels_last(module)(x).sum().backward()
+
+
+def test_only_pictures_of_a_convolution_are_flattened_in_another_order():
+    averaged = nn.Sequential(Image(), nn.Conv2d(1, 4, 2), GlobalAverage(), nn.Flatten(), nn.Linear(4, 3))
+    raw = nn.Sequential(Image(), nn.Flatten(), nn.Linear(9, 3))
+    late = nn.Sequential(Image(), nn.Conv2d(1, 2, 2), KeyedDropout(0), nn.Flatten(), nn.ReLU(), nn.Linear(8, 3))
+    x = torch.randn(2, 3, 3)
+    for module in (averaged, raw, late):
+        module.eval()
+        torch.testing.assert_close(channels_last(module)(x), module(x))

@@ -28,8 +28,8 @@ class CompiledSteps(ModuleSteps):
 
         arguments = ([weight.detach() for weight in self._parameters], features, labels, noise)
         if features.shape not in self._compiled:
-            # make_fx miscounts the arguments of a bound method.
-            traced = make_fx(lambda weights, x, y, bits: self._whole_gradient(weights, x, y, bits))(*arguments)
+            # A function that the trace calls: it cannot count a bound method's arguments.
+            traced = make_fx(lambda *given: self._whole_gradient(*given))(*arguments)
             self._compiled[features.shape] = torch.compile(traced, fullgraph=True)
         return self._compiled[features.shape](*arguments)
 
