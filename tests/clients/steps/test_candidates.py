@@ -10,12 +10,17 @@ from tests.clients.steps.cases import MODELS
 
 
 def ways(
-    model: str, device: Device = "cpu", updates: int = 20, precision: str = "fp32", **wishes: Any
+    model: str,
+    device: Device = "cpu",
+    updates: int = 20,
+    precision: str = "fp32",
+    parameters: int = 610,
+    **wishes: Any,
 ) -> list[StepChoice]:
     client = ClientSettings.model_validate(
         {"batch_size": 4, "steps": 3, "optimizer": SGD(name="sgd", rate=0.05), "precision": precision}
     )
-    return candidates(MODELS[model], client, device, updates, StepWishes(**wishes))
+    return candidates(MODELS[model], client, device, updates, parameters, StepWishes(**wishes))
 
 
 def test_without_wishes() -> None:
@@ -41,6 +46,12 @@ def test_without_wishes() -> None:
 def test_a_stacks_height_follows_the_updates_of_a_server_update(updates: int, on_cpu: int, on_gpu: int) -> None:
     assert ways("logistic", updates=updates)[0].clients == on_cpu
     assert ways("logistic", "cuda", updates)[0].clients == on_gpu
+
+
+@pytest.mark.parametrize(("parameters", "height"), [(2**19, 32), (2**20, 16), (2**24, 1), (2**30, 1)])
+def test_a_stack_of_large_models_is_lower(parameters: int, height: int) -> None:
+    # 64 MiB of float32 are 2^24 weights.
+    assert ways("logistic", updates=1000, parameters=parameters)[0] == StepChoice(form="dense", clients=height)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

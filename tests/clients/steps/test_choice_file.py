@@ -79,6 +79,15 @@ def test_a_wish_against_the_kept_choice_is_refused_in_words(tmp_path: Path) -> N
         kept_choice(file, StepWishes(form="plain", deterministic=True), unexpected)
 
 
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"choice": {"form": "fast"}}', '{"measured": []}'])
+def test_a_step_file_that_cannot_be_read_is_told_and_left(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "step.json"
+    file.write_text(content)
+    with pytest.raises(OtherChoice, match=r"step.json cannot be understood.*put it back as it was"):
+        kept_choice(file, NONE, unexpected)
+    assert file.read_text() == content
+
+
 def test_what_a_step_depends_on_has_a_file_of_its_own(tmp_path: Path) -> None:
     client = ClientSettings(batch_size=4, steps=3, optimizer=SGD(name="sgd", rate=0.1))
     first = choice_file(tmp_path, Logistic(name="logistic"), client, (3, 2), 5)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from fedhpc.clients.steps.device import NoDevice, prepare_device
-from fedhpc.clients.steps.step_choice import StepChoice
+from fedhpc.clients.steps.device import prepare_device
+from fedhpc.clients.steps.step_choice import NoDevice, StepChoice
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 
