@@ -7,6 +7,7 @@ from torch import nn
 
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.chunk import Chunk
+from fedhpc.clients.steps.proximal import add_proximal
 from fedhpc.clients.steps.shares import shares
 from fedhpc.models.dense import DenseGradient
 from fedhpc.models.flat import bind, flatten
@@ -44,6 +45,5 @@ class DenseSteps:
             self._find_gradient(features[step, :clients], targets[step, :clients], share[step, :clients])
             gradient = self._gradient[:clients]
             if self._proximal:
-                # The gradient of mu/2 |w - w_start|^2 (Li et al. 2020, equation 2).
-                gradient.add_(self.weights[:clients] - self._start[:clients], alpha=self._proximal)
+                add_proximal([gradient], [self.weights[:clients]], [self._start[:clients]], self._proximal)
             self._optimizer.step([gradient], clients)

@@ -8,6 +8,7 @@ from torch.nn.functional import cross_entropy
 
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.chunk import Chunk
+from fedhpc.clients.steps.proximal import add_proximal
 from fedhpc.models.dropout import give_noise
 from fedhpc.models.flat import bind, flatten, views
 from fedhpc.torch_optimizers import TorchOptimizer
@@ -37,9 +38,8 @@ class ModuleSteps:
             noise = None if chunk.noise is None else chunk.noise[step, 0, :filled]
             gradients = self._gradients(chunk.features[step, 0, :filled], chunk.labels[step, 0, :filled], noise)
             with torch.no_grad():
-                for gradient, weight, start in zip(gradients, self._parameters, self._start, strict=False):
-                    # The gradient of mu/2 |w - w_start|^2 (Li et al. 2020, equation 2).
-                    gradient.add_(weight - start, alpha=self._settings.proximal)
+                if self._settings.proximal:
+                    add_proximal(gradients, self._parameters, self._start, self._settings.proximal)
                 self._optimizer.step(gradients)
             del gradients  # not to be kept while the next ones are computed
 

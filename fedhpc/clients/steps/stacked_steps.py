@@ -9,6 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.chunk import Chunk
+from fedhpc.clients.steps.proximal import add_proximal
 from fedhpc.clients.steps.shares import shares
 from fedhpc.clients.steps.step_choice import StepChoice
 from fedhpc.models.flat import bind, flatten
@@ -71,10 +72,8 @@ class StackedSteps:
             loss = losses @ share.flatten()
         gradients = torch.autograd.grad(loss, leaves)
         if self._proximal:
-            starts = self._model.views(self._start[:clients])
-            for gradient, leaf, start in zip(gradients, leaves, starts, strict=True):
-                # The gradient of mu/2 |w - w_start|^2 (Li et al. 2020, equation 2).
-                gradient.add_(leaf.detach() - start, alpha=self._proximal)
+            current, starts = self._model.views(self.weights[:clients]), self._model.views(self._start[:clients])
+            add_proximal(gradients, current, starts, self._proximal)
         self._optimizer.step(gradients, clients)
 
     def _leaves_of_the_first(self, clients: int) -> list[torch.Tensor]:
