@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from fedhpc.data.preparation import prepared_data
 from fedhpc.experiment import Run, load_experiment
+from fedhpc.ranks.world import LOG
 from fedhpc.store.lease import LeaseLost, check_lease, live_owner
 from fedhpc.store.progress import Progress, read_progress, write_progress
 from fedhpc.store.run_file import finished_digest
@@ -100,7 +101,8 @@ def train(folder: Path, run: Run, digest: str, site: Site, lease: str, prepared:
     command += ["--algorithm", run.algorithm, "--scenario", run.scenario, "--trial", str(run.trial)]
     command += ["--output", str(folder), "--lease", lease, "--checkpoint-seconds", str(site.checkpoint_seconds)]
     command += ["--step", json.dumps(site.step.given)]
-    status = _job(command, rank_environment(site, marks), log, marks, lambda: check_lease(folder, lease))
+    environment = rank_environment(site, marks) | {LOG: str(log)}
+    status = _job(command, environment, log, marks, lambda: check_lease(folder, lease))
     if status != 0 or finished_digest(run.file(folder, ".h5")) != digest:
         check_lease(folder, lease)
         failure = RunFailed(run, status, log, _tail(log))
@@ -135,7 +137,7 @@ def rank_environment(site: Site, marks: dict[str, str]) -> dict[str, str]:
 def _job(command: list[str], environment: dict[str, str], log: Path, marks: dict[str, str], look: Any) -> int:
     """The exit status of an MPI job, which never outlives this call: where ``look`` raises, where this process is
     asked to end or dies, the job ends too."""
-    with _asked_to_end(), log.open("wb") as output:
+    with _asked_to_end(), log.open("ab") as output:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

@@ -58,6 +58,7 @@ class LocalTraining:
         module = _initial_model(model, data, seed, trial)
         self._noise_bytes = noise_bytes(module, data.shape)
         self._steps = make_steps(module.to(device), data.shape, client, choice)
+        self._on_device: dict[int, torch.Tensor] = {}
 
     def initial_weights(self) -> Vector:
         """Version 0: float32 [parameters], drawn from the trial's own stream. Call it before any training."""
@@ -114,10 +115,14 @@ class LocalTraining:
 
     def _start(self, versions: Mapping[int, Vector], needed: list[int]) -> torch.Tensor:
         """Float32 [members, parameters]: the weights that each member starts from."""
-        on_device = {version: torch.from_numpy(versions[version]).to(self._device) for version in set(needed)}
-        if len(on_device) == 1:
-            return on_device[needed[0]].expand(len(needed), -1)
-        return torch.stack([on_device[version] for version in needed])
+        before, self._on_device = self._on_device, {}
+        for version in set(needed):
+            # A GPU keeps the versions of the stack before: often they are this one's too.
+            kept = before.get(version) if self._device.type == "cuda" else None
+            self._on_device[version] = torch.from_numpy(versions[version]).to(self._device) if kept is None else kept
+        if len(self._on_device) == 1:
+            return self._on_device[needed[0]].expand(len(needed), -1)
+        return torch.stack([self._on_device[version] for version in needed])
 
     def _chunks(self, members: list[Member]) -> Iterator[Chunk]:
         """The stack's mini-batches; ``members`` are the longest first."""

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,10 @@ _LAUNCHERS = (
     ("MV2_COMM_WORLD_SIZE", "MVAPICH's mpiexec"),
 )
 _PMIX = "PMIX_RANK"
+_SECONDS_TO_PASS_ON = 0.5
+
+LOG = "FEDHPC_LOG"
+"""The environment variable that names the job's log; whoever sets it opens that file for appending only."""
 
 
 class LauncherError(Exception):
@@ -114,9 +119,21 @@ def abort_together(world: "MPI.Intracomm | None", quietly: tuple[type[Exception]
         if world is None:
             raise
         sentence = f"rank {world.rank}: {error}\n" if isinstance(error, quietly) else traceback.format_exc()
+        _leave_behind(sentence)
+        world.Abort(1)
+
+
+def _leave_behind(sentence: str) -> None:
+    """Last words go straight into the job's log, where there is one: what a launcher has not passed on yet when the job
+    aborts is lost. Where there is none, the launcher gets a moment."""
+    log = os.environ.get(LOG)
+    if log is None:
         sys.stderr.write(sentence)
         sys.stderr.flush()
-        world.Abort(1)
+        time.sleep(_SECONDS_TO_PASS_ON)
+        return
+    with Path(log).open("a") as file:
+        file.write(sentence)
 
 
 @contextmanager

@@ -79,7 +79,10 @@ def _clock(model: Model, client: ClientSettings, data: FederatedData, choice: St
         return time.perf_counter() - start
 
     seconds(1)
-    steps = max(1, min(most, int(_SECONDS / seconds(1))))
+    # More steps until they take long enough to be timed, whatever an update costs before its first step.
+    steps = 1
+    while steps < most and seconds(steps) < _SECONDS:
+        steps = min(most, 2 * steps)
     return lambda: seconds(steps) / (steps * choice.clients)
 
 
