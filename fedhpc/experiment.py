@@ -19,7 +19,7 @@ from fedhpc.federation.schedulers import Algorithm
 from fedhpc.latency.scenario import Scenario
 from fedhpc.mistakes import ExperimentError, sentences
 from fedhpc.settings import Name, Settings
-from fedhpc.task import Task
+from fedhpc.task import NullTask, Task
 from fedhpc.yaml_text import read_yaml
 
 RESULT_FORMAT = 2
@@ -88,6 +88,18 @@ class Experiment(Settings):
         if not text.isprintable():
             raise ValueError("holds characters that cannot be printed; leave them out")
         return text
+
+    @field_validator("budget")
+    @classmethod
+    def _target_can_be_measured(cls, budget: Budget, others: ValidationInfo) -> Budget:
+        task = others.data.get("task")
+        if budget.target is None or task is None:
+            return budget
+        if isinstance(task, NullTask):
+            raise ValueError("target: the null task trains nothing and has no accuracy; remove it")
+        if budget.target.metric == "straggler_accuracy" and not task.has_stragglers:
+            raise ValueError("target.metric: no straggler classes; name total_accuracy, or add task.stragglers")
+        return budget
 
     @field_validator("evaluation")
     @classmethod

@@ -21,6 +21,7 @@ class Purpose(IntEnum):
     BATCHES = 4
     HELD_OUT = 5
     DROPOUT = 6
+    SCHEDULER = 9
 
 
 def trial_seed(seed: int, trial: int, purpose: Purpose) -> np.random.SeedSequence:

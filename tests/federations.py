@@ -18,6 +18,7 @@ from fedhpc.federation.aggregation import Aggregator
 from fedhpc.federation.engine import Engine
 from fedhpc.federation.recorder import Recorder
 from fedhpc.federation.schedule import make_schedule
+from fedhpc.federation.server_model import ServerModel
 from fedhpc.ranks.mailbox import Rest
 from fedhpc.ranks.pool import OwnRank, TrainingRanks
 from fedhpc.task import Classification
@@ -58,7 +59,7 @@ class Federation:
         return Engine(
             make_schedule(self.settings, self.data.population),
             Recorder(self.settings.evaluation),
-            Aggregator(self.settings.algorithm.server_optimizer, initial),
+            ServerModel(self.settings.algorithm, initial),
             own or Own(training),
             others or TrainingRanks(None),
             Rest(),
@@ -98,6 +99,10 @@ class Ranks:
         assert self.forgotten.isdisjoint(work.versions)
         self.given.append(work)
         self._under_way.append((rank, OwnRank(self.training).do(work, versions, lambda: None)))
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._under_way)
 
     def forget(self, version: int) -> None:
         self.forgotten.add(version)

@@ -21,6 +21,7 @@ class ClientSettings(Settings):
     steps: int | None = Field(None, ge=1, le=10**9, validate_default=True)
     optimizer: Optimizer
     proximal: float = Field(0.0, ge=0, le=1e30)
+    distillation: float = Field(0.0, ge=0, le=1e30)
     precision: Literal["fp32", "tf32", "bf16"] = "fp32"
 
     @field_validator("steps")

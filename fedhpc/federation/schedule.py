@@ -19,4 +19,6 @@ def make_schedule(settings: RunSettings, population: Population) -> VirtualServe
         latency=LatencySampler(settings.scenario, population, seed, trial),
         free=FreeClients(len(population), sequential(seed, trial, Purpose.SELECTION)),
         budget=settings.budget,
+        chance=sequential(seed, trial, Purpose.SCHEDULER),
+        distils=settings.algorithm.client.distillation > 0,
     )

@@ -26,6 +26,7 @@ def seconds(value: float) -> Constant:
     return Constant(distribution="constant", value=value)
 
 
+BUDGET = Budget(client_updates=100)
 SCENARIO = Scenario(communication=seconds(1), overhead=seconds(2), per_example=seconds(1))
 
 
@@ -38,6 +39,7 @@ def server(settings: SynchronousSettings | BufferedSettings, examples: list[int]
         LatencySampler(SCENARIO, population, 0, 0),
         FreeClients(len(examples), np.random.default_rng(0)),
         budget,
+        np.random.default_rng(1),
     )
 
 
@@ -154,10 +156,12 @@ def test_the_stopped_and_the_aggregated_leave_no_version_open() -> None:
 
 def test_a_population_too_small_is_named_with_the_mend() -> None:
     population = Population(np.ones(10, np.int64), np.zeros(10, bool))
-    assert synchronous(cohort=11).mistakes(population) == ["cohort: 11 exceeds the population of 10 clients; lower it"]
-    assert synchronous(cohort=10, over_selection=12).mistakes(population)[0].startswith("over_selection: 12 exceeds")
-    assert synchronous(cohort=10).mistakes(population) == []
+    told = synchronous(cohort=11).mistakes(population, BUDGET)
+    assert told == ["cohort: 11 exceeds the population of 10 clients; lower it"]
+    told = synchronous(cohort=10, over_selection=12).mistakes(population, BUDGET)
+    assert told[0].startswith("over_selection: 12 exceeds")
+    assert synchronous(cohort=10).mistakes(population, BUDGET) == []
     # Up to K - 1 = 4 updates wait in the buffer while 7 train: 11 clients.
-    assert "need 11 clients" in buffered(buffer_size=5, concurrency=7).mistakes(population)[0]
-    assert buffered(buffer_size=4, concurrency=7).mistakes(population) == []
-    assert buffered(buffer_size=5, concurrency=10, refill="at_server_update").mistakes(population) == []
+    assert "need 11 clients" in buffered(buffer_size=5, concurrency=7).mistakes(population, BUDGET)[0]
+    assert buffered(buffer_size=4, concurrency=7).mistakes(population, BUDGET) == []
+    assert buffered(buffer_size=5, concurrency=10, refill="at_server_update").mistakes(population, BUDGET) == []
