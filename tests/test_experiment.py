@@ -84,7 +84,7 @@ def test_every_mistake_at_once(tmp_path: Path) -> None:
         "scenarios.a.communication.sigma: missing; it takes a number",
         "scenarios.a.per_example.distribution: 'normal' is unknown; did you mean 'lognormal'?",
         "scenarios.a.overhead: 3 is not allowed; it takes a block of keys: distribution",
-        "budget: give client_updates, server_updates or virtual_seconds",
+        "budget: give client_updates, client_trips, server_updates or virtual_seconds",
         "evaluation.unit: 'rounds' is not allowed; allowed: client_updates, server_updates, virtual_seconds",
     ]
     for sentence in expected:
