@@ -150,7 +150,7 @@ def test_feast_with_sums_takes_the_rates_as_they_are() -> None:
         {None: vector(2, -2), 0: vector(0, 4)},
         versions,
     )
-    # Delta+ = (6, 6): w1+ = (1, -2) - (3, 3) = (-2, -5); a1 = 0.5 ((1, -2) - (1.5, 1.5)) + 0.5 (-2, -5) = (-1.25, -4.25).
+    # Delta+ = (6, 6): w1+ = (1, -2) - (3, 3) = (-2, -5); a1 = 0.5 ((1, -2) - (1.5, 1.5)) + 0.5 w1+ = (-1.25, -4.25).
     np.testing.assert_allclose(model.output(), [-1.25, -4.25])
 
 
