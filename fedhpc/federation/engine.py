@@ -318,6 +318,10 @@ class Engine:
         self._model.deltas.forget(vector)
         self._others.forget(vector)
 
+    def output(self) -> Vector:
+        """A copy of the output model as it is now, float32 [parameters]."""
+        return self._model.output()
+
     # Checkpoints.
 
     def checkpoint(self) -> Checkpoint:

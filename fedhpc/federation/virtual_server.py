@@ -134,7 +134,7 @@ class Scheduler(Protocol):
 @dataclass
 class VirtualServer:
     """The event loop over arrivals and timers. Schedulers use ``select``, ``start``, ``stop``, ``aggregate``, and those
-    that hear late clients ``add_late``, ``give_up``, ``close`` and ``drop``."""
+    that hear late clients ``add_late``, ``give_up``, ``open_round``, ``close_round`` and ``drop_delta``."""
 
     scheduler: Scheduler
     population: Population
@@ -278,9 +278,15 @@ class VirtualServer:
         self._use([update])
         self._late.append(update)
 
+    def open_round(self) -> None:
+        """The clients that start from the current version are a round that will be closed: the version is kept for
+        that."""
+        self.open_updates[self.version] = self.open_updates.get(self.version, 0) + 1
+
     def close_round(self, start: int) -> None:
         """The delta of the round that started from version ``start`` is final, and the output model is to take it."""
         self._closed.append(start)
+        self._settle_one(start)
 
     def drop_delta(self, start: int) -> None:
         """Nobody will ask for the delta of the round that started from version ``start`` any more."""
@@ -375,12 +381,13 @@ class VirtualServer:
 
     def _settle(self, updates: Sequence[Participation]) -> None:
         """The versions that they started from have fewer reasons to live."""
-        open_updates = self.open_updates
         for update in updates:
-            version = update.version
-            left = open_updates[version] - 1
-            if left:
-                open_updates[version] = left
-            else:
-                del open_updates[version]
-                self._settled.append(version)
+            self._settle_one(update.version)
+
+    def _settle_one(self, version: int) -> None:
+        left = self.open_updates[version] - 1
+        if left:
+            self.open_updates[version] = left
+        else:
+            del self.open_updates[version]
+            self._settled.append(version)

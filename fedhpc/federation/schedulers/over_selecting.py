@@ -8,7 +8,9 @@ from fedhpc.federation.schedulers.settings import AlgorithmSettings
 
 
 class OverSelectingSettings(AlgorithmSettings):
-    """``cohort`` is B, the updates a round waits for; ``over_selection`` is B_t, the clients it starts (default B)."""
+    """``cohort`` is B, the updates a round waits for; ``over_selection`` is B_t, the clients it starts (default B).
+
+    Where slow clients of earlier rounds go on, a round starts and waits for fewer when fewer are free."""
 
     cohort: int = Field(ge=1, le=10**8)
     over_selection: int | None = Field(None, ge=1)
