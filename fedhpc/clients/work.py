@@ -1,9 +1,25 @@
-"""What a rank is asked for, and what it answers."""
+"""What a rank is asked for, and what it answers.
+
+What ranks hold is a vector by its id, an int: server version v is v itself; the others are negative.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+NO_TEACHER = -1
+"""In the place of a teacher's id: the client trains without distillation."""
+
+
+def output_of(version: int) -> int:
+    """The id of the output model that is evaluated at a server version: -2, -4, ..."""
+    return -2 - 2 * version
+
+
+def teacher_id(number: int) -> int:
+    """The id of the so-manieth teacher, counted from 0, that is no server version: -3, -5, ..."""
+    return -3 - 2 * number
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +35,15 @@ class ShardCounts:
 @dataclass(frozen=True, slots=True)
 class Member:
     """One client update of a stack: ``steps`` mini-batches of ``client`` from ``version``, with the key
-    (client, participation). ``weight`` is what its delta counts in the server update."""
+    (client, participation). ``weight`` is what its delta counts in the server update. ``teacher`` is the id of the
+    vector that it distils from, a server version or a teacher, or NO_TEACHER."""
 
     version: int
     client: int
     participation: int
     steps: int
     weight: float
+    teacher: int = NO_TEACHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +57,10 @@ class Train:
 
     @property
     def versions(self) -> list[int]:
-        """The versions that its members start from, each once."""
-        return sorted({member.version for member in self.members})
+        """The ids of all vectors that its members need, versions that they start from and teachers, each once. The
+        last is the largest: the newest version."""
+        needed = {member.version for member in self.members} | {member.teacher for member in self.members}
+        return sorted(needed - {NO_TEACHER})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The messages between rank 0 and the training ranks: a header and a body, both sent as they lie. Nothing is pickled or
 copied.
 
-A header is eight int64, of which one is read as float64. A body is float32 weights where the message carries a model
-version or a stack's update, and rows of members where it carries a stack to train.
+A header is eight int64, of which one is read as float64. A body is float32 weights where the message carries a vector
+(a model version or a teacher, by its id) or a stack's update, and rows of members where it carries a stack to train.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,11 @@ from fedhpc.clients.work import Member
 
 # Where the header has what; the fields lie between.
 _KIND, _NUMBER, _BODY_BYTES, _INTEGERS = 0, 6, 7, 8
-_MEMBER = np.dtype([(name, "<i8") for name in ("version", "client", "participation", "steps")] + [("weight", "<f8")])
+# A member's fields in their order.
+_MEMBER = np.dtype(
+    [(name, "<i8") for name in ("version", "client", "participation", "steps")]
+    + [("weight", "<f8"), ("teacher", "<i8")]
+)
 _NO_BODY = np.empty(0, np.uint8)
 
 TAG = 1
@@ -25,10 +29,10 @@ TAG = 1
 class Kind(IntEnum):
     """What a message is, and which fields it uses, in order."""
 
-    VERSION = 1  # version; weights
+    VERSION = 1  # id; weights
     TRAIN = 2  # makes, place; members
     EVALUATE = 3  # version, shard
-    FORGET = 4  # version
+    FORGET = 4  # id
     STOP = 5
     UPDATE = 6  # makes, place; weighted sum of deltas
     COUNTS = 7  # version, shard, correct, straggler correct; loss
@@ -72,7 +76,8 @@ class Message:
         """A stack to train."""
         message = cls.of(Kind.TRAIN, makes, place)
         rows = [
-            (member.version, member.client, member.participation, member.steps, member.weight) for member in members
+            (member.version, member.client, member.participation, member.steps, member.weight, member.teacher)
+            for member in members
         ]
         message.body = np.array(rows, _MEMBER).view(np.uint8)
         message.header[_BODY_BYTES] = message.body.size
