@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from fedhpc.optimizers import Optimizer
+from fedhpc.optimizers import SGD, Optimizer
 from fedhpc.settings import Settings
 
 
@@ -12,8 +12,14 @@ class ClientSettings(Settings):
     """Local training: so many epochs or steps of mini-batches; the optimiser's state is fresh at each participation.
 
     ``proximal`` is FedProx's mu (Li et al. 2020): the loss gains mu/2 times the squared distance to the model that
-    the client downloaded. ``precision`` changes the numbers: ``tf32`` (GPUs only) rounds what matrix products take to
-    ten bits of mantissa, ``bf16`` computes them and the activations in bfloat16; weights stay in float32.
+    the client downloaded. ``distillation`` is FARe-DUST's rho (Hard et al. 2023, algorithm 3): the loss gains rho times
+    the cross-entropy to the softmax of the teacher's logits, where the client is given a teacher. ``clip`` is the
+    longest that an update may be in the L2 norm over all weights; a longer one is shortened to it (FedBuff: Nguyen et
+    al. 2022, algorithm 1, line 7). ``rate_normalization`` multiplies a step's rate by the part of ``batch_size`` that
+    its batch fills (FedBuff, section 5).
+
+    ``precision`` changes the numbers: ``tf32`` (GPUs only) rounds what matrix products take to ten bits of mantissa,
+    ``bf16`` computes them and the activations in bfloat16; weights stay in float32.
     """
 
     batch_size: int = Field(ge=1, le=10**9)
@@ -22,6 +28,8 @@ class ClientSettings(Settings):
     optimizer: Optimizer
     proximal: float = Field(0.0, ge=0, le=1e30)
     distillation: float = Field(0.0, ge=0, le=1e30)
+    clip: float | None = Field(None, gt=0, le=1e30)
+    rate_normalization: bool = False
     precision: Literal["fp32", "tf32", "bf16"] = "fp32"
 
     @field_validator("steps")
@@ -31,6 +39,17 @@ class ClientSettings(Settings):
         if "epochs" in others.data and (others.data["epochs"] is None) == (steps is None):
             raise ValueError("epochs: give either epochs or steps, one of them and not both")
         return steps
+
+    @field_validator("rate_normalization")
+    @classmethod
+    def _rate_is_all_of_a_step(cls, wanted: bool, others: ValidationInfo) -> bool:
+        optimizer = others.data.get("optimizer")
+        if wanted and optimizer is not None and (not isinstance(optimizer, SGD) or optimizer.momentum):
+            raise ValueError(
+                "scales the steps of plain sgd only, which keep nothing of the steps before; leave it out, or make the "
+                "client's optimizer sgd without momentum"
+            )
+        return wanted
 
     def local_steps(self, examples: int) -> int:
         """Mini-batches that a client with this many examples trains on; none if it has no example."""
