@@ -25,6 +25,8 @@ from fedhpc.yaml_text import read_yaml
 RESULT_FORMAT = 2
 """Part of every run's hash: raised when the same settings begin to give other numbers."""
 
+_ALTERNATIVES = {"client": ("epochs", "steps"), "time_limit": ("seconds", "percentile")}
+
 
 @dataclass(frozen=True, order=True)
 class Run:
@@ -125,6 +127,20 @@ class Experiment(Settings):
                 )
         return scenarios
 
+    @field_validator("scenarios")
+    @classmethod
+    def _time_limits_end_somebodys_work(
+        cls, scenarios: dict[str, Scenario], others: ValidationInfo
+    ) -> dict[str, Scenario]:
+        limited = [name for name, one in others.data.get("algorithms", {}).items() if one.client.time_limit is not None]
+        for name, scenario in scenarios.items():
+            if limited and not scenario.work_takes_time:
+                raise ValueError(
+                    f"scenarios.{name}: no time passes with the work of all clients, so that the time_limit of "
+                    f"{', '.join(limited)} would never end it; give the scenario a per_example or per_step above 0"
+                )
+        return scenarios
+
     def runs(self) -> Iterator[Run]:
         """Every cell of the sweep; all of trial 0 first, so that a sweep shows something of everything early."""
         for trial in range(self.trials):
@@ -162,8 +178,8 @@ def _with_defaults(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merged(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """``own`` over ``defaults``. An optimiser of another name takes nothing from the default one, and a measure of
-    work (epochs or steps) replaces the other."""
+    """``own`` over ``defaults``. An optimiser of another name takes nothing from the default one, and one measure of
+    work (epochs or steps) or of a time limit replaces the other."""
     merged = dict(defaults)
     for key, value in own.items():
         default = merged.get(key)
@@ -171,8 +187,9 @@ def _merged(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
             if "name" in value and value["name"] != default.get("name"):
                 merged[key] = value
                 continue
-            if key == "client" and ("epochs" in value or "steps" in value):
-                default = {name: entry for name, entry in default.items() if name not in ("epochs", "steps")}
+            either = _ALTERNATIVES.get(key, ())
+            if any(name in value for name in either):
+                default = {name: entry for name, entry in default.items() if name not in either}
             merged[key] = _merged(default, value)
         else:
             merged[key] = value

@@ -21,6 +21,8 @@ class Purpose(IntEnum):
     BATCHES = 4
     HELD_OUT = 5
     DROPOUT = 6
+    CLIENT_LATENCY = 7
+    TIME_LIMIT = 8
     SCHEDULER = 9
 
 

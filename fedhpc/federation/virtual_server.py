@@ -8,18 +8,16 @@ computed (law 2).
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from heapq import heappop, heappush
 from typing import Literal, Protocol
 
 import numpy as np
 
 from fedhpc.budget import Budget
-from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.work import NO_TEACHER, teacher_id
+from fedhpc.federation.client_time import ClientTime
 from fedhpc.federation.population import Population
 from fedhpc.federation.selection import FreeClients
-from fedhpc.latency.sampler import LatencySampler
 
 # At equal times arrivals come before timers (law 1).
 _ARRIVAL, _TIMER = 0, 1
@@ -138,8 +136,7 @@ class VirtualServer:
 
     scheduler: Scheduler
     population: Population
-    client: ClientSettings
-    latency: LatencySampler
+    client_time: ClientTime
     free: FreeClients
     budget: Budget
     chance: np.random.Generator
@@ -169,9 +166,6 @@ class VirtualServer:
     def __post_init__(self) -> None:
         self._newest = ServerUpdate(0, 0.0, [], [], self.totals.copy(), [])
         self._examples = self.population.examples.item
-        self._work = cache(
-            lambda examples: (self.client.local_steps(examples), self.client.examples_processed(examples))
-        )
 
     # What a scheduler does.
 
@@ -191,14 +185,14 @@ class VirtualServer:
         each one's teacher is made of, None for no teacher."""
         started = []
         version, now, number = self.version, self.now, self._starts
-        participations, events, duration = self.participations, self._events, self.latency.duration
+        participations, events, time_of = self.participations, self._events, self.client_time.of
         own_model = version if self.distils else NO_TEACHER
         for client in clients:
             participation = participations.get(client, 0)
             participations[client] = participation + 1
             examples = self._examples(client)
-            steps, processed = self._work(examples)
-            arrives = now + duration(client, participation, processed)
+            steps, seconds = time_of(client, participation, examples)
+            arrives = now + seconds
             update = Participation(number, client, participation, version, examples, steps, now, arrives, own_model)
             heappush(events, (arrives, _ARRIVAL, number, update))
             started.append(update)

@@ -7,14 +7,15 @@ import numpy as np
 from fedhpc.budget import Budget
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.work import NO_TEACHER, teacher_id
+from fedhpc.federation.client_time import ClientTime
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers import make_scheduler
 from fedhpc.federation.schedulers.fare_dust import FareDustSettings
 from fedhpc.federation.schedulers.feast import FeastSettings
 from fedhpc.federation.selection import FreeClients
 from fedhpc.federation.virtual_server import ServerUpdate, VirtualServer
-from fedhpc.latency.sampler import LatencySampler
-from fedhpc.latency.scenario import Constant, Scenario
+from fedhpc.latency.distributions import Constant
+from fedhpc.latency.scenario import Scenario
 from fedhpc.optimizers import SGD
 
 SGD_1 = SGD(name="sgd", rate=1.0)
@@ -54,8 +55,7 @@ def played(
     server = VirtualServer(
         make_scheduler(settings),
         population,
-        settings.client,
-        LatencySampler(SCENARIO, population, 0, 0),
+        ClientTime(settings.client, SCENARIO, population, 0, 0),
         InThisOrder(rounds),
         Budget(server_updates=len(rounds) - 1),
         np.random.default_rng(0),
@@ -138,8 +138,7 @@ def test_fare_dusts_teachers_are_drawn_uniformly_over_rounds() -> None:
     server = VirtualServer(
         make_scheduler(settings),
         population,
-        settings.client,
-        LatencySampler(SCENARIO, population, 0, 0),
+        ClientTime(settings.client, SCENARIO, population, 0, 0),
         free,
         Budget(server_updates=1000),
         np.random.default_rng(0),
