@@ -2,7 +2,8 @@
 
 Philox is counter-based (Salmon et al. 2011): a stream is a key and a counter, so that moving to another stream costs
 a copy of four words. A trial's key comes from numpy's SeedSequence over (seed, trial, purpose); the counter's two
-upper words name the client and the participation, and its two lower words count the draws.
+upper words name the client and the participation (of privacy's noise: the tree and the node), and its two lower words
+count the draws.
 """
 
 from enum import IntEnum
@@ -21,6 +22,7 @@ class Purpose(IntEnum):
     BATCHES = 4
     HELD_OUT = 5
     DROPOUT = 6
+    PRIVACY = 7
 
 
 def trial_seed(seed: int, trial: int, purpose: Purpose) -> np.random.SeedSequence:
