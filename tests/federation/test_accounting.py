@@ -99,6 +99,7 @@ def test_more_noise_fewer_steps_and_fewer_trees_cost_less(noise: float, steps: l
 def test_sampling_everybody_is_no_sampling() -> None:
     # 16 releases with noise 8 are one with noise 2.
     epsilon = epsilon_of_sampled_gaussian(8.0, 1.0, 16, 1e-6)
+    assert epsilon == pytest.approx(RdpAccountant().compose(GaussianDpEvent(2.0)).get_epsilon(1e-6))
     assert exact_epsilon(2.0, 1e-6) <= epsilon <= 1.1 * exact_epsilon(2.0, 1e-6)
 
 
