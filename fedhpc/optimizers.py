@@ -1,4 +1,4 @@
-"""The optimisers that an experiment can name, for clients and for the server; torch's own, with torch's meaning."""
+"""The optimisers that an experiment can name, for clients and for the server; torch's own have torch's meaning."""
 
 from typing import Annotated, Literal
 
@@ -33,4 +33,28 @@ class AdamW(Adam):
     weight_decay: float = Field(0.01, ge=0, le=1e30)
 
 
-Optimizer = Annotated[SGD | Adam | AdamW, Field(discriminator="name")]
+class Adagrad(Settings):
+    """FedAdagrad's step (Duchi et al. 2011; Reddi et al. 2021, Algorithm 2, with beta1 0); ``epsilon`` is their tau.
+
+    ``initial_accumulator`` is what their v starts from: tau^2, the least that they allow, where it is not given.
+    """
+
+    name: Literal["adagrad"]
+    rate: float = Field(gt=0, le=1e30)
+    epsilon: float = Field(1e-3, gt=0, le=1e15)
+    initial_accumulator: float | None = Field(None, ge=0, le=1e30)
+
+    @property
+    def first_square(self) -> float:
+        """v before the first step."""
+        return self.epsilon**2 if self.initial_accumulator is None else self.initial_accumulator
+
+
+class Yogi(Adagrad):
+    """FedYogi's step (Zaheer et al. 2018; Reddi et al. 2021, Algorithm 2: without Adam's bias correction)."""
+
+    name: Literal["yogi"]  # type: ignore[assignment]
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.99)
+
+
+Optimizer = Annotated[SGD | Adam | AdamW | Adagrad | Yogi, Field(discriminator="name")]

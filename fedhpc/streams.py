@@ -2,7 +2,8 @@
 
 Philox is counter-based (Salmon et al. 2011): a stream is a key and a counter, so that moving to another stream costs
 a copy of four words. A trial's key comes from numpy's SeedSequence over (seed, trial, purpose); the counter's two
-upper words name the client and the participation, and its two lower words count the draws.
+upper words name the client and the participation (of privacy's noise: the tree and the node), and its two lower words
+count the draws.
 """
 
 from enum import IntEnum
@@ -24,6 +25,7 @@ class Purpose(IntEnum):
     CLIENT_LATENCY = 7
     TIME_LIMIT = 8
     SCHEDULER = 9
+    PRIVACY = 10
 
 
 def trial_seed(seed: int, trial: int, purpose: Purpose) -> np.random.SeedSequence:

@@ -12,10 +12,15 @@ class FreeClients:
 
     Position i of the virtual list holds client i unless ``moved`` says otherwise; the first ``count`` positions are
     the free clients. Taking one and giving one back cost a few dictionary operations.
+
+    Where a client takes part ``once_an_epoch`` (DP-FTRL: once a tree), one that is given back rests until the epoch
+    in which it was given back ends.
     """
 
-    def __init__(self, population: int, generator: np.random.Generator) -> None:
+    def __init__(self, population: int, generator: np.random.Generator, *, once_an_epoch: bool = False) -> None:
         self.count = population
+        self._once_an_epoch = once_an_epoch
+        self._resting: list[int] = []
         self._moved: dict[int, int] = {}
         self._generator = generator
         self._uniforms: list[float] = []
@@ -43,8 +48,26 @@ class FreeClients:
         self.count = left
         return taken
 
+    def sample(self, probability: float) -> list[int]:
+        """Every free client independently with that probability (Poisson sampling); they are no longer free.
+
+        So many uniformly without replacement, where their number is binomial, is the same in distribution.
+        """
+        return self.take(int(self._generator.binomial(self.count, probability)))
+
     def give_back(self, clients: Iterable[int]) -> None:
-        """The clients are free again."""
+        """The clients are free again; once an epoch: from the next ``restart()`` on."""
+        if self._once_an_epoch:
+            self._resting.extend(clients)
+        else:
+            self._free(clients)
+
+    def restart(self) -> None:
+        """A new epoch: all that have been given back are free. Who is still taken will rest in the new epoch."""
+        resting, self._resting = self._resting, []
+        self._free(resting)
+
+    def _free(self, clients: Iterable[int]) -> None:
         count, moved = self.count, self._moved
         for client in clients:
             if client != count:

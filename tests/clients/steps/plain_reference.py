@@ -4,7 +4,7 @@ Nothing of fedhpc computes here. What is random is drawn as the streams' documen
 the purpose; counter 0, 0, participation, client); a fresh permutation a pass; whole 64-bit words of bytes a step.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +15,7 @@ from torch.nn import functional
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.data.federated import FederatedData
 from fedhpc.models.settings import EMNISTCNN, MLP, MNISTCNN, CIFAR100ResNet18, Logistic, Model
-from fedhpc.optimizers import SGD, AdamW
+from fedhpc.optimizers import SGD, Adagrad, AdamW, Yogi
 
 BATCHES, DROPOUT = 4, 6
 GPU_STEPS_AT_ONCE = 8
@@ -158,11 +158,36 @@ def plain_module(model: Model, shape: tuple[int, ...], classes: int) -> Plain:
     raise AssertionError(model)
 
 
+class PlainYogi(torch.optim.Optimizer):
+    """Reddi et al. 2021, Algorithm 2, FedYogi, as it is printed there, with tau^2 for v_-1."""
+
+    def __init__(self, parameters: Iterable[nn.Parameter], rate: float, betas: tuple[float, float], tau: float) -> None:
+        super().__init__(parameters, {"rate": rate, "betas": betas, "tau": tau})
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            (beta1, beta2), rate, tau = group["betas"], group["rate"], group["tau"]
+            for x in group["params"]:
+                state = self.state[x]
+                m = beta1 * state.get("m", 0.0) + (1 - beta1) * x.grad
+                v = state.get("v", torch.full_like(x, tau**2))
+                v = v - (1 - beta2) * x.grad**2 * torch.sign(v - x.grad**2)
+                state["m"], state["v"] = m, v
+                x -= rate * m / (v**0.5 + tau)
+
+
 def torch_optimizer(client: ClientSettings, module: nn.Module) -> torch.optim.Optimizer:
     settings = client.optimizer
     if isinstance(settings, SGD):
         return torch.optim.SGD(
             module.parameters(), settings.rate, momentum=settings.momentum, weight_decay=settings.weight_decay
+        )
+    if isinstance(settings, Yogi):
+        return PlainYogi(module.parameters(), settings.rate, settings.betas, settings.epsilon)
+    if isinstance(settings, Adagrad):
+        return torch.optim.Adagrad(
+            module.parameters(), settings.rate, initial_accumulator_value=settings.epsilon**2, eps=settings.epsilon
         )
     kind = torch.optim.AdamW if isinstance(settings, AdamW) else torch.optim.Adam
     return kind(

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.step_choice import StepChoice
 from fedhpc.clients.work import Member
-from fedhpc.optimizers import SGD, Adam, AdamW
+from fedhpc.optimizers import SGD, Adagrad, Adam, AdamW, Yogi
 from tests.clients.steps.cases import (
     DEVICES,
     MODELS,
@@ -32,6 +32,8 @@ OPTIMIZERS = {
     # An epsilon that is large beside rounding: gradients near zero would else be steps of full length.
     "adam": {"optimizer": Adam(name="adam", rate=0.01, epsilon=1e-2)},
     "adamw": {"optimizer": AdamW(name="adamw", rate=0.01, epsilon=1e-2, weight_decay=0.1), "proximal": 0.1},
+    "adagrad": {"optimizer": Adagrad(name="adagrad", rate=0.01, epsilon=1e-2)},
+    "yogi": {"optimizer": Yogi(name="yogi", rate=0.01, epsilon=1e-2)},
 }
 FORMS = {
     "plain": StepChoice(form="plain"),
