@@ -26,6 +26,7 @@ from fedhpc.experiment import Experiment, Run, RunSettings
 from fedhpc.federation.checkpoint import Checkpoint, OtherStep, load_checkpoint, remove_checkpoints, save_checkpoint
 from fedhpc.federation.metrics import metrics
 from fedhpc.federation.population import Population
+from fedhpc.federation.privacy_budget import make_noise, noise_multiplier, spent_epsilon
 from fedhpc.federation.recorder import Metrics, Recorder, client_columns
 from fedhpc.federation.schedule import make_schedule
 from fedhpc.federation.virtual_server import ScheduleError, ServerUpdate, VirtualServer
@@ -96,16 +97,24 @@ def run(
         _load_what_trains()
         choice = agree(world, lambda: _choose(experiment, cell, settings, prepared, folder, step))
     with abort_together(world, quietly=_NO_DEFECTS), watched(world), _told_of(cell):
+        privacy = settings.algorithm.privacy
+        multiplier = None
+        if privacy is not None and (world is None or world.rank == 0):
+            multiplier = noise_multiplier(settings, start.population)
         lived = _Lived(make_schedule(settings, start.population), Recorder(settings.evaluation))
         files = _Files(cell, folder, settings.budget, start.digest, choice, lease, checkpoint_seconds)
         if start.prepared is not None and choice is not None:
-            lived = _train(settings, lived, open_prepared(start.prepared), choice, files, world)
+            lived = _train(settings, lived, open_prepared(start.prepared), choice, files, world, multiplier)
         else:
             _play(lived, files)
         if world is None or world.rank == 0:
             attributes = _attributes(experiment, settings, start, choice, started, world)
             if settings.budget.target is not None:
                 attributes["target_reached"] = int(lived.reached)
+            if privacy is not None and multiplier is not None:
+                steps = lived.recorder.steps_of_trees
+                attributes["epsilon"] = spent_epsilon(settings, start.population, multiplier, steps)
+                attributes |= {"delta": privacy.delta, "noise_multiplier": multiplier}
             files.publish(
                 RunRecord(
                     cell.algorithm,
@@ -199,6 +208,7 @@ def _train(
     choice: StepChoice,
     files: "_Files",
     world: "MPI.Intracomm | None",
+    multiplier: float | None,
 ) -> _Lived:
     """The federation as far as it went, on rank 0; the training ranks return when it is over."""
     from fedhpc.clients.local_training import LocalTraining
@@ -224,10 +234,12 @@ def _train(
 
     target = settings.budget.target
     ranks = TrainingRanks(world)
+    initial = training.initial_weights()
+    noise = None if multiplier is None else make_noise(settings, multiplier, len(initial))
     engine = Engine(
         lived.schedule,
         lived.recorder,
-        ServerModel(settings.algorithm, training.initial_weights()),
+        ServerModel(settings.algorithm, initial, noise),
         OwnRank(training),
         ranks,
         Rest(),

@@ -31,6 +31,8 @@ class Recorder:
     """
 
     evaluation: Evaluation
+    steps_of_trees: dict[int, int] = field(default_factory=dict)
+    """Server updates in each tree of noise."""
     _rows: list[tuple[int, float, Totals]] = field(default_factory=list)
     _updates: list[tuple[float, float, int, int]] = field(default_factory=list)
     _last: ServerUpdate | None = None
@@ -39,6 +41,8 @@ class Recorder:
         """Takes the next server update; true if its version is to be evaluated."""
         self._last = update
         if update.version:
+            tree, step = update.tree_step
+            self.steps_of_trees[tree] = step
             # An update's staleness is ``newest`` less the version that it started from.
             newest, count = update.version - 1, len(update.updates)
             versions = [client_update.version for client_update in update.updates]

@@ -11,12 +11,16 @@ from fedhpc.streams import Purpose, sequential
 
 def make_schedule(settings: RunSettings, population: Population) -> VirtualServer:
     """The virtual server of a run, at virtual second 0; iterate its ``server_updates()``."""
-    seed, trial = settings.seed, settings.trial
+    seed, trial, privacy = settings.seed, settings.trial, settings.algorithm.privacy
     return VirtualServer(
         scheduler=make_scheduler(settings.algorithm),
         population=population,
         client_time=ClientTime(settings.algorithm.client, settings.scenario, population, seed, trial),
-        free=FreeClients(len(population), sequential(seed, trial, Purpose.SELECTION)),
+        free=FreeClients(
+            len(population),
+            sequential(seed, trial, Purpose.SELECTION),
+            once_an_epoch=privacy is not None and privacy.mechanism == "dp_ftrl",
+        ),
         budget=settings.budget,
         chance=sequential(seed, trial, Purpose.SCHEDULER),
         distils=settings.algorithm.client.distillation > 0,

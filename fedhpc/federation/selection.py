@@ -19,7 +19,7 @@ class FreeClients:
 
     def __init__(self, population: int, generator: np.random.Generator, *, once_an_epoch: bool = False) -> None:
         self.count = population
-        self._once_an_epoch = once_an_epoch
+        self.once_an_epoch = once_an_epoch
         self._resting: list[int] = []
         self._moved: dict[int, int] = {}
         self._generator = generator
@@ -57,7 +57,7 @@ class FreeClients:
 
     def give_back(self, clients: Iterable[int]) -> None:
         """The clients are free again; once an epoch: from the next ``restart()`` on."""
-        if self._once_an_epoch:
+        if self.once_an_epoch:
             self._resting.extend(clients)
         else:
             self._free(clients)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fedhpc.federation.aggregation import Aggregator
 from fedhpc.federation.auxiliary_model import AuxiliaryModel
 from fedhpc.federation.moving_average import MovingAverage
+from fedhpc.federation.privacy_budget import Noise
 from fedhpc.federation.round_deltas import RoundDelta, RoundDeltas
 from fedhpc.federation.schedulers import AnyAlgorithm
 from fedhpc.federation.schedulers.fare_dust import FareDustSettings
@@ -21,9 +22,11 @@ State = dict[str, NDArray[np.generic]]
 
 
 class ServerModel:
-    """Applies server updates in their order. ``initial``: version 0, float32 [parameters]."""
+    """Applies server updates in their order. ``initial``: version 0, float32 [parameters]. ``noise``: what is added to
+    an update's weighted sum."""
 
-    def __init__(self, algorithm: AnyAlgorithm, initial: Vector) -> None:
+    def __init__(self, algorithm: AnyAlgorithm, initial: Vector, noise: Noise | None = None) -> None:
+        self._noise = noise
         self._aggregator = Aggregator(algorithm.server_optimizer, initial)
         self._averages = MovingAverage(algorithm.ema, initial) if algorithm.ema is not None else None
         self._auxiliary = None
@@ -72,6 +75,8 @@ class ServerModel:
             self.deltas.by_round[update.version - 1] = RoundDelta(
                 gradient * np.float32(1 / update.weights[0]), len(update.updates)
             )
+        if self._noise is not None:
+            gradient = gradient + self._noise(update)
         weights = self._aggregator.step(gradient)
         if self._averages is not None:
             self._averages.add(weights)

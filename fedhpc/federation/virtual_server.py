@@ -146,6 +146,7 @@ class VirtualServer:
 
     now: float = 0.0
     version: int = 0
+    tree_step: tuple[int, int] = (0, 0)
     totals: Totals = field(default_factory=Totals)
     participations: dict[int, int] = field(default_factory=dict)
     aggregated: dict[int, int] = field(default_factory=dict)
@@ -173,8 +174,14 @@ class VirtualServer:
         """``count`` clients drawn uniformly without replacement from those that are free: whose update is neither
         under way nor waiting to be aggregated (FedBuff, appendix D).
 
+        Where clients take part once an epoch and too few are left in this one, the next epoch begins, and with it a
+        new tree of noise: updates that wait to be aggregated fall into that.
+
         Raises ScheduleError where fewer are free.
         """
+        if self.free.once_an_epoch and count > self.free.count:
+            self.free.restart()
+            self.tree_step = (self.tree_step[0] + 1, 0)
         try:
             return self.free.take(count)
         except IndexError as error:
@@ -245,6 +252,8 @@ class VirtualServer:
         ``moves_to_clients``: the step is along ``sum(weight * (w - w_client))`` instead.
         """
         self.version += 1
+        tree, steps = self.tree_step
+        self.tree_step = (tree, steps + 1)
         self.totals.server_updates += 1
         self.totals.client_updates += len(updates)
         self._use(updates)
@@ -260,6 +269,7 @@ class VirtualServer:
             self._closed,
             self._dropped,
             moves_to_clients=moves_to_clients,
+            tree_step=self.tree_step,
         )
         self._emitted.append(self._newest)
         self._settled, self._late, self._closed, self._dropped = [], [], [], []

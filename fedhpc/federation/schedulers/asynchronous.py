@@ -63,9 +63,11 @@ class AsynchronousSettings(ArrivingSettings):
         return 1
 
     def mistakes(self, population: Population, budget: Budget) -> list[str]:
+        found = super().mistakes(population, budget)
         if self.concurrency is not None and self.concurrency > len(population):
-            return [f"concurrency: {self.concurrency} exceeds the population of {len(population)} clients; lower it"]
-        return []
+            exceeds = f"exceeds the population of {len(population)} clients; lower it"
+            found.append(f"concurrency: {self.concurrency} {exceeds}")
+        return found
 
 
 class Asynchronous:

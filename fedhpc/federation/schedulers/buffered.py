@@ -43,16 +43,24 @@ class BufferedSettings(ArrivingSettings):
         return self.buffer_size
 
     def mistakes(self, population: Population, budget: Budget) -> list[str]:
+        found = super().mistakes(population, budget)
         # A client is busy until its update is aggregated, so that a buffer almost full holds clients back.
         waiting = self.buffer_size - 1 if self.refill == "immediately" else 0
         exceeds = f"exceeds the population of {len(population)} clients; lower it"
         if self.concurrency is None:
-            return [f"buffer_size: {self.buffer_size} {exceeds}"] if self.buffer_size > len(population) else []
+            if self.buffer_size > len(population):
+                found.append(f"buffer_size: {self.buffer_size} {exceeds}")
+            return found
         needed = self.concurrency + waiting
-        if needed <= len(population):
-            return []
-        why = f" and up to {waiting} waiting in the buffer need {needed} clients" if waiting else ""
-        return [f"concurrency: {self.concurrency}{why} {exceeds}"]
+        if needed > len(population):
+            why = f" and up to {waiting} waiting in the buffer need {needed} clients" if waiting else ""
+            found.append(f"concurrency: {self.concurrency}{why} {exceeds}")
+        return found
+
+    @property
+    def largest_weight(self) -> float:
+        """That of an update without staleness."""
+        return 1.0 if self.normalization == "sum" else 1 / self.buffer_size
 
 
 class Buffered:

@@ -34,7 +34,8 @@ class OverSelectingSettings(AlgorithmSettings):
         return over_selection
 
     def mistakes(self, population: Population, budget: Budget) -> list[str]:
+        found = super().mistakes(population, budget)
         key = "cohort" if self.over_selection is None else "over_selection"
         if self.selected > len(population):
-            return [f"{key}: {self.selected} exceeds the population of {len(population)} clients; lower it"]
-        return []
+            found.append(f"{key}: {self.selected} exceeds the population of {len(population)} clients; lower it")
+        return found

@@ -6,6 +6,7 @@ from fedhpc.budget import Budget
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.federation.moving_average import MovingAverageSettings
 from fedhpc.federation.population import Population
+from fedhpc.federation.privacy_settings import PrivacySettings
 from fedhpc.optimizers import Optimizer
 from fedhpc.settings import Settings
 
@@ -14,13 +15,15 @@ class AlgorithmSettings(Settings):
     """A named algorithm: its clients' work, its server optimiser, how updates weigh, and what model it gives.
 
     ``weighting``: by the client's number of examples (McMahan et al. 2017), or all alike. ``ema``: what is evaluated is
-    a moving average of the global model.
+    a moving average of the global model. ``privacy``: noise that protects who takes part.
     """
 
+    scheduler: str
     client: ClientSettings
     server_optimizer: Optimizer
     weighting: Literal["examples", "uniform"]
     ema: MovingAverageSettings | None = None
+    privacy: PrivacySettings | None = None
 
     @property
     def updates(self) -> int:
@@ -28,6 +31,19 @@ class AlgorithmSettings(Settings):
         raise NotImplementedError
 
     def mistakes(self, population: Population, budget: Budget) -> list[str]:
-        """What cannot work with this population, or within this budget: sentences that begin with the key within the
-        algorithm."""
-        return []
+        """What cannot work with this population, or within this budget, and what the promised privacy forbids:
+        sentences that begin with the key within the algorithm."""
+        if self.privacy is None:
+            return []
+        return self.privacy.mistakes(
+            scheduler=self.scheduler,
+            weighting=self.weighting,
+            clip=self.client.clip,
+            over_selection=getattr(self, "over_selection", None),
+            deadline=getattr(self, "deadline", None),
+        )
+
+    @property
+    def largest_weight(self) -> float:
+        """What a client update weighs at most in a server update, where nothing but its weighted sum is used."""
+        raise NotImplementedError

@@ -20,6 +20,17 @@ class SynchronousSettings(OverSelectingSettings):
     deadline: float | None = Field(None, gt=0)
     weighting: Literal["examples", "uniform"] = "examples"
 
+    @property
+    def largest_weight(self) -> float:
+        """That of every update, where they weigh alike."""
+        return 1 / self.cohort
+
+    @property
+    def samples(self) -> bool:
+        """Whether a round starts every client with one probability, ``cohort`` of them on average, rather than so many
+        (Poisson sampling, which DP-SGD counts on)."""
+        return self.privacy is not None and self.privacy.mechanism == "dp_sgd"
+
 
 class Synchronous:
     """One round at a time."""
@@ -33,13 +44,20 @@ class Synchronous:
     def begin(self, server: VirtualServer) -> None:
         self.round += 1
         self.received = []
-        self.started = server.start(server.select(self.settings.selected))
+        self.started = server.start(self.select(server))
         if self.settings.deadline is not None:
             server.set_timer(server.now + self.settings.deadline, self.round)
 
+    def select(self, server: VirtualServer) -> list[int]:
+        if not self.settings.samples:
+            return server.select(self.settings.selected)
+        while not (clients := server.free.sample(self.settings.cohort / len(server.population))):
+            server.aggregate([], [])  # its noise alone: that nobody was there is not to be seen
+        return clients
+
     def arrived(self, server: VirtualServer, update: Participation) -> None:
         self.received.append(update)
-        if len(self.received) == self.settings.cohort:
+        if len(self.received) == (len(self.started) if self.settings.samples else self.settings.cohort):
             self.close(server)
 
     def timer(self, server: VirtualServer, round_of_timer: int) -> None:
@@ -51,5 +69,10 @@ class Synchronous:
             received = set(self.received)
             server.stop([update for update in self.started if update not in received])
         if self.received:
-            server.aggregate(self.received, server.mean_weights(self.received, self.settings.weighting))
+            server.aggregate(self.received, self.weights(server))
         self.begin(server)
+
+    def weights(self, server: VirtualServer) -> list[float]:
+        if self.settings.samples:
+            return [self.settings.largest_weight] * len(self.received)
+        return server.mean_weights(self.received, self.settings.weighting)
