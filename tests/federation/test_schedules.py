@@ -8,14 +8,15 @@ import pytest
 
 from fedhpc.budget import Budget
 from fedhpc.clients.settings import ClientSettings
+from fedhpc.federation.client_time import ClientTime
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers import make_scheduler
 from fedhpc.federation.schedulers.buffered import BufferedSettings
 from fedhpc.federation.schedulers.synchronous import SynchronousSettings
 from fedhpc.federation.selection import FreeClients
 from fedhpc.federation.virtual_server import ScheduleError, ServerUpdate, VirtualServer
-from fedhpc.latency.sampler import LatencySampler
-from fedhpc.latency.scenario import Constant, Scenario
+from fedhpc.latency.distributions import Constant
+from fedhpc.latency.scenario import Scenario
 from fedhpc.optimizers import SGD
 
 SGD_1 = SGD(name="sgd", rate=1.0)
@@ -34,8 +35,7 @@ def server(settings: SynchronousSettings | BufferedSettings, examples: list[int]
     return VirtualServer(
         make_scheduler(settings),
         population,
-        settings.client,
-        LatencySampler(SCENARIO, population, 0, 0),
+        ClientTime(settings.client, SCENARIO, population, 0, 0),
         FreeClients(len(examples), np.random.default_rng(0)),
         budget,
     )
@@ -92,9 +92,7 @@ def test_a_deadline_before_every_arrival_makes_no_server_update() -> None:
 def test_time_that_stands_still_is_refused_where_time_is_the_budget() -> None:
     settings = buffered(buffer_size=1, concurrency=2)
     still = server(settings, [0, 0, 0], Budget(virtual_seconds=5))
-    still.latency = LatencySampler(
-        Scenario(communication=seconds(0), overhead=seconds(0), per_example=seconds(0)), still.population, 0, 0
-    )
+    still.client_time = ClientTime(CLIENT, Scenario(communication=seconds(0)), still.population, 0, 0)
     with pytest.raises(ScheduleError, match="virtual time stands still"):
         for _ in still.server_updates():
             pass
