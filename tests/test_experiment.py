@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from fedhpc.clients.settings import TimeLimit
 from fedhpc.experiment import Experiment, Run, dump_experiment, load_experiment
 from fedhpc.mistakes import ExperimentError
 from fedhpc.optimizers import SGD, Adam
@@ -60,7 +61,7 @@ def test_every_mistake_at_once(tmp_path: Path) -> None:
           Bad Name: {scheduler: synchronuos}
           nameless: {cohort: 3}
         scenarios:
-          a: {communication: {distribution: lognormal, mu: 1}, per_example: {distribution: normal}, overhead: 3}
+          a: {communication: {distribution: lognormal, mu: 1}, per_example: {distribution: lognormol}, overhead: 3}
         budget: {}
         evaluation: {every: 10, unit: rounds}
         """,
@@ -82,7 +83,7 @@ def test_every_mistake_at_once(tmp_path: Path) -> None:
         "algorithms.Bad Name.scheduler: 'synchronuos' is unknown; did you mean 'synchronous'?",
         "algorithms.nameless.scheduler: missing; known: asynchronous, buffered, fare_dust, feast, synchronous",
         "scenarios.a.communication.sigma: missing; it takes a number",
-        "scenarios.a.per_example.distribution: 'normal' is unknown; did you mean 'lognormal'?",
+        "scenarios.a.per_example.distribution: 'lognormol' is unknown; did you mean 'lognormal'?",
         "scenarios.a.overhead: 3 is not allowed; it takes a block of keys: distribution",
         "budget: give client_updates, client_trips, server_updates or virtual_seconds",
         "evaluation.unit: 'rounds' is not allowed; allowed: client_updates, client_trips, server_updates",
@@ -148,6 +149,21 @@ Change = Callable[[dict[str, Any]], object]
             lambda settings: settings["algorithms"]["fedavg"].update(client={"batch_size": "many"}),
             "algorithms.fedavg.client.batch_size: 'many' is not allowed",
         ),
+        (
+            lambda settings: settings["scenarios"].update(none={}),
+            "scenarios.none: give at least one of communication, overhead, per_example and per_step",
+        ),
+        (
+            lambda settings: (
+                settings["client"].update(time_limit={"seconds": 3})
+                or settings["scenarios"].update(idle={"overhead": {"distribution": "constant", "value": 3}})
+            ),
+            "scenarios.idle: no time passes with the work of all clients, so that the time_limit of fedavg, ",
+        ),
+        (
+            lambda settings: settings["client"].update(time_limit={"seconds": 3, "percentile": 75}),
+            "client.time_limit.seconds: give either seconds or percentile, one of them and not both",
+        ),
         (lambda settings: settings["budget"].update(client_updates=None), "budget: give client_updates"),
         (lambda settings: settings.update(evaluation={"every": float("nan")}), "evaluation.every: nan is not allowed"),
         (lambda settings: settings.update(seed=2**63), f"seed: {2**63} is not allowed"),
@@ -180,6 +196,21 @@ def test_defaults_and_an_algorithms_own(tiny: Callable[..., Path]) -> None:
     assert found["other"].client.optimizer == Adam(name="adam", rate=0.3)
     assert (found["other"].client.epochs, found["other"].client.steps, found["other"].client.batch_size) == (None, 7, 5)
     assert found["other"].server_optimizer == SGD(name="sgd", rate=3.0)
+
+
+def test_an_algorithms_own_time_limit_replaces_the_default_one(tiny: Callable[..., Path]) -> None:
+    def change(settings: dict[str, Any]) -> None:
+        settings["client"]["time_limit"] = {"seconds": 3, "of": "overhead_and_computation"}
+        settings["algorithms"] = {
+            "plain": {"scheduler": "synchronous", "cohort": 2},
+            "other": {"scheduler": "synchronous", "cohort": 2, "client": {"time_limit": {"percentile": 75}}},
+            "none": {"scheduler": "synchronous", "cohort": 2, "client": {"time_limit": None}},
+        }
+
+    found = load_experiment(tiny(change)).algorithms
+    assert found["plain"].client.time_limit == TimeLimit(seconds=3, of="overhead_and_computation")
+    assert found["other"].client.time_limit == TimeLimit(percentile=75, of="overhead_and_computation")
+    assert found["none"].client.time_limit is None
 
 
 def test_a_null_task_may_be_written_bare(tiny: Callable[..., Path]) -> None:

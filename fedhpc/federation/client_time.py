@@ -37,26 +37,25 @@ class ClientTime:
     ) -> None:
         self._client = client
         self._work = cache(self._ordinary_work)
-        self._factors = LatencySampler(scenario, population, seed, trial).factors
+        latency = LatencySampler(scenario, population, seed, trial)
+        self._duration, self._factors = latency.duration, latency.factors
         self.limit: float | None = None
         self._overhead_counts = False
         if client.time_limit is not None:
             self._overhead_counts = client.time_limit.of == "overhead_and_computation"
             self.limit = client.time_limit.seconds
             if client.time_limit.percentile is not None:
-                latency = LatencySampler(scenario, population, seed, trial, Purpose.TIME_LIMIT)
-                clients = sequential(seed, trial, Purpose.TIME_LIMIT)
-                times = [*self._ordinary_times(population, latency, clients)]
+                times = [*self._ordinary_times(scenario, population, seed, trial)]
                 self.limit = float(np.percentile(times, client.time_limit.percentile)) if times else 0.0
 
     def of(self, client: int, participation: int, examples: int) -> tuple[int, float]:
         """The mini-batches that a client with so many examples takes, and virtual seconds from download to upload."""
-        communication, overhead, per_example, per_step = self._factors(client, participation)
         if self.limit is None:
             steps, processed = self._work(examples)
-        else:
-            spent = overhead if self._overhead_counts else 0.0
-            steps, processed = self._work_within(self.limit, examples, spent, per_example, per_step)
+            return steps, self._duration(client, participation, processed, steps)
+        communication, overhead, per_example, per_step = self._factors(client, participation)
+        spent = overhead if self._overhead_counts else 0.0
+        steps, processed = self._work_within(self.limit, examples, spent, per_example, per_step)
         return steps, communication + overhead + per_example * processed + per_step * steps
 
     def _ordinary_work(self, examples: int) -> tuple[int, int]:
@@ -75,19 +74,24 @@ class ClientTime:
         def time(steps: int) -> float:
             return spent + per_example * processed(examples, steps) + per_step * steps
 
-        steps = max(1, bisect_right(range(1, MOST_STEPS + 1), limit, key=time))
+        too_many = 2
+        while too_many <= MOST_STEPS and time(too_many) <= limit:
+            too_many *= 2
+        fit = range(too_many // 2, min(too_many, MOST_STEPS + 1))
+        steps = fit[max(0, bisect_right(fit, limit, key=time) - 1)]
         return steps, processed(examples, steps)
 
-    def _ordinary_times(
-        self, population: Population, latency: LatencySampler, generator: np.random.Generator
-    ) -> Iterator[float]:
+    def _ordinary_times(self, scenario: Scenario, population: Population, seed: int, trial: int) -> Iterator[float]:
         """What the limit counts, in virtual seconds, for the ordinary work of clients from all over the population."""
         size = len(population)
         each = PERCENTILE_DRAWS // size
-        clients = generator.integers(size, size=PERCENTILE_DRAWS).tolist() if each == 0 else [*range(size)] * each
-        for draw, client in enumerate(clients):
+        anybody = sequential(seed, trial, Purpose.TIME_LIMIT).integers
+        clients = [*range(size)] * each if each else anybody(size, size=PERCENTILE_DRAWS).tolist()
+        factors = LatencySampler(scenario, population, seed, trial, Purpose.TIME_LIMIT).factors
+        # From 1 on: (client 0, draw 0) is the stream that chose the clients.
+        for draw, client in enumerate(clients, 1):
             steps, processed = self._work(population.examples.item(client))
             if steps:
-                _, overhead, per_example, per_step = latency.factors(client, draw)
+                _, overhead, per_example, per_step = factors(client, draw)
                 spent = overhead if self._overhead_counts else 0.0
                 yield spent + per_example * processed + per_step * steps

@@ -26,8 +26,9 @@ def _kind(value: Any) -> str:
 
 
 def _takes_numbers(distribution: "Distribution") -> "Distribution":
-    for name in drawn_parameters(distribution):
-        raise ValueError(f"{name}: a distribution here is one too deep; give a number")
+    for name, parameter in distribution:
+        if isinstance(parameter, Settings):
+            raise ValueError(f"{name}: a distribution here is one too deep; give a number")
     return distribution
 
 
@@ -154,11 +155,6 @@ for _distribution in (LogNormal, Constant, HalfNormal, Uniform, Exponential, Nor
 
 Duration = Annotated[Distribution, AfterValidator(_not_negative)]
 """A distribution of virtual seconds: none is negative."""
-
-
-def drawn_parameters(distribution: Distribution) -> list[str]:
-    """The parameters that are drawn for each client, in the order in which they are."""
-    return [name for name, value in distribution if isinstance(value, Settings)]
 
 
 def bounds(parameter: float | Distribution) -> tuple[float, float]:

@@ -11,36 +11,35 @@ budget.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedhpc.federation.population import Population
-from fedhpc.latency.distributions import (
-    MOST_MU,
-    MOST_SIGMA,
-    Constant,
-    Distribution,
-    Exponential,
-    HalfNormal,
-    LogNormal,
-    Normal,
-    Uniform,
-    drawn_parameters,
-)
-from fedhpc.latency.scenario import Factors, Scenario
+from fedhpc.latency.distributions import MOST_MU, MOST_SIGMA, Distribution
+from fedhpc.latency.scenario import Scenario
 from fedhpc.streams import ParticipationStream, Purpose
 
 Normals = list[float]
 Value = Callable[[Normals], float]
-Values = tuple[NDArray[np.float64], Value, Value, Value, Value]
-"""Room for the normals that the four factors take together, and the factors as functions of them."""
+Values = tuple[NDArray[np.float64], Callable[[], Normals], Value, Value, Value, Value]
+"""Room for the normals that the four factors take together, as an array and as a list, and the factors as functions of
+the list."""
 
-_CLIENTS_REMEMBERED = 2**16
-_HALF_NORMAL = math.sqrt(math.pi / 2)
+_CLIENTS_REMEMBERED = 2**14
+
+
+class _Factor(NamedTuple):
+    """A factor's distribution by ``name``: its parameters that are ``numbers``, and those that are ``drawn`` for each
+    client, as (parameter, how many normals it takes, what it makes of them)."""
+
+    name: str
+    numbers: dict[str, float]
+    drawn: list[tuple[str, int, Value]]
 
 
 class LatencySampler:
@@ -51,107 +50,123 @@ class LatencySampler:
     ) -> None:
         stream = ParticipationStream(seed, trial, purpose)
         self._at = stream.at
-        self._slow = population.stragglers.item
-        self._own_stream = ParticipationStream(seed, trial, Purpose.CLIENT_LATENCY)
+        self._slow = population.stragglers.data
         self._generator = stream.at(0, 0)
-        self._scenario = scenario
-        self._everybody = self._shared(scenario.factors(straggler=False))
-        self._stragglers = self._shared(scenario.factors(straggler=True))
+        self._normal = self._generator.standard_normal
+        self._own_stream = ParticipationStream(seed, trial, Purpose.CLIENT_LATENCY)
+        everybody, stragglers = (
+            [_factor(factor, self._own_stream.at(0, 0)) for factor in scenario.factors(straggler=straggler)]
+            for straggler in (False, True)
+        )
+        self._factors_of = (everybody, stragglers)
+        self._everybody, self._stragglers = self._shared(everybody), self._shared(stragglers)
         self._own = lru_cache(_CLIENTS_REMEMBERED)(self._of_client)
 
     def factors(self, client: int, participation: int) -> tuple[float, float, float, float]:
         """(communication, overhead, per_example, per_step) of this participation, in virtual seconds."""
-        values = self._stragglers if self._slow(client) else self._everybody
-        drawn, communication, overhead, per_example, per_step = values or self._own(client)
-        self._at(client, participation).standard_normal(out=drawn)
-        normals = drawn.tolist()
+        values = (self._stragglers if self._slow[client] else self._everybody) or self._own(client)
+        room, as_list, communication, overhead, per_example, per_step = values
+        self._at(client, participation)
+        self._normal(out=room)
+        normals = as_list()
         return communication(normals), overhead(normals), per_example(normals), per_step(normals)
 
-    def _shared(self, factors: Factors) -> Values | None:
+    def duration(self, client: int, participation: int, examples: int, steps: int) -> float:
+        """Virtual seconds from download to upload of a participation with so many examples in so many mini-batches.
+
+        The factors' sum, communication + overhead + per_example * examples + per_step * steps, without the detour over
+        ``factors``: most schedules spend half their time here.
+        """
+        values = (self._stragglers if self._slow[client] else self._everybody) or self._own(client)
+        room, as_list, communication, overhead, per_example, per_step = values
+        self._at(client, participation)
+        self._normal(out=room)
+        normals = as_list()
+        return communication(normals) + overhead(normals) + per_example(normals) * examples + per_step(normals) * steps
+
+    def _shared(self, factors: Sequence[_Factor]) -> Values | None:
         """The factors as functions; None where clients have parameters of their own."""
-        if any(factor is not None and drawn_parameters(factor) for factor in factors):
+        if any(factor.drawn for factor in factors):
             return None
-        return _values(factors, self._generator)
+        return _values([(factor.name, factor.numbers) for factor in factors], self._generator)
 
     def _of_client(self, client: int) -> Values:
-        generator = self._own_stream.at(client, 0)
-        communication, overhead, per_example, per_step = self._scenario.factors(straggler=self._slow(client))
-        own = (
-            _with_own_parameters(communication, generator),
-            _with_own_parameters(overhead, generator),
-            _with_own_parameters(per_example, generator),
-            _with_own_parameters(per_step, generator),
-        )
+        normals = self._own_stream.at(client, 0).standard_normal
+        own = []
+        for factor in self._factors_of[self._slow[client]]:
+            numbers = dict(factor.numbers)
+            for parameter, size, value in factor.drawn:
+                numbers[parameter] = value(normals(size).tolist())
+                # A mean is above 0: an accident of rounding is drawn again.
+                while parameter == "mean" and numbers[parameter] <= 0:
+                    numbers[parameter] = value(normals(size).tolist())
+            own.append((factor.name, numbers))
         return _values(own, self._generator)
 
 
-def _with_own_parameters(factor: Distribution | None, generator: np.random.Generator) -> Distribution | None:
-    """The factor with numbers for the parameters that are drawn, from the client's own stream."""
-    if factor is None:
-        return None
-    own = {}
-    for name in drawn_parameters(factor):
-        place = count()
-        draw = _value(getattr(factor, name), place, generator, negative=name == "mu")
-        normals = next(place)
-        own[name] = draw(generator.standard_normal(normals).tolist())
-        # A mean is above 0: an accident of rounding is drawn again.
-        while name == "mean" and own[name] <= 0:
-            own[name] = draw(generator.standard_normal(normals).tolist())
-    return factor.model_copy(update=own)
+def _factor(distribution: Distribution | None, generator: np.random.Generator) -> _Factor:
+    """``generator`` is what the clients' own parameters are drawn from."""
+    if distribution is None:
+        return _Factor("constant", {"value": 0.0}, [])
+    numbers: dict[str, float] = {}
+    drawn = []
+    for parameter, setting in distribution:
+        if isinstance(setting, float):
+            numbers[parameter] = setting
+        elif setting is not None and parameter != "distribution":
+            own, place = _factor(setting, generator), count()
+            value = _value(own.name, own.numbers, place, generator, negative=parameter == "mu")
+            drawn.append((parameter, next(place), value))
+    return _Factor(distribution.distribution, numbers, drawn)
 
 
-def _values(factors: Factors, generator: np.random.Generator) -> Values:
+def _values(factors: Sequence[tuple[str, dict[str, float]]], generator: np.random.Generator) -> Values:
     place = count()
-    communication, overhead, per_example, per_step = (_value(factor, place, generator) for factor in factors)
-    return np.empty(next(place)), communication, overhead, per_example, per_step
+    communication, overhead, per_example, per_step = (
+        _value(name, numbers, place, generator) for name, numbers in factors
+    )
+    room = np.empty(next(place))
+    return room, room.tolist, communication, overhead, per_example, per_step
 
 
 def _value(
-    distribution: Distribution | None, place: Iterator[int], generator: np.random.Generator, negative: bool = False
+    name: str, numbers: dict[str, float], place: Iterator[int], generator: np.random.Generator, negative: bool = False
 ) -> Value:
-    """A distribution of numbers as a function of the stream's normals, of which it takes the next where it needs one.
-
-    ``negative``: a normal may be 0 or less.
-    """
-    match distribution:
-        case None:
-            return lambda normals: 0.0
-        case LogNormal(mu=float(mu), sigma=float(sigma)):
+    """A distribution with these parameters as a function of the stream's normals, of which it takes the next where it
+    needs one. ``negative``: a normal may be 0 or less."""
+    match name:
+        case "lognormal":
             exp, own = math.exp, next(place)
             # Numbers of the file are within these bounds; a client's own may have been drawn beyond them.
-            mu, sigma = max(-MOST_MU, min(mu, MOST_MU)), min(sigma, MOST_SIGMA)
+            mu, sigma = max(-MOST_MU, min(numbers["mu"], MOST_MU)), min(numbers["sigma"], MOST_SIGMA)
             return lambda normals: exp(mu + sigma * normals[own])
-        case Constant(value=float(value)):
+        case "constant":
+            value = numbers["value"]
             return lambda normals: value
-        case HalfNormal(mean=float(mean)):
-            scale, own = _HALF_NORMAL * mean, next(place)
+        case "half_normal":
+            scale, own = math.sqrt(math.pi / 2) * numbers["mean"], next(place)
             return lambda normals: scale * abs(normals[own])
-        case Uniform(low=float(low), high=float(high)):
-            width, uniform = high - low, generator.random
+        case "uniform":
+            low, width, uniform = numbers["low"], numbers["high"] - numbers["low"], generator.random
             return lambda normals: low + width * uniform()
-        case Exponential(mean=float(mean)):
-            exponential = generator.standard_exponential
+        case "exponential":
+            mean, exponential = numbers["mean"], generator.standard_exponential
             return lambda normals: mean * exponential()
-        case Normal(mean=float(mean)):
-            deviation, normal, own = _deviation(distribution), generator.standard_normal, next(place)
-            if negative:
-                return lambda normals: mean + deviation * normals[own]
-
-            def above_0(normals: Normals) -> float:
-                value: float = mean + deviation * normals[own]
-                while value <= 0:
-                    value = mean + deviation * normal()
-                return value
-
-            return above_0
-    raise AssertionError(f"{distribution} holds a parameter that is still to be drawn")
+        case "normal":
+            return _normal(numbers, next(place), generator.standard_normal, negative)
+    raise AssertionError(f"no distribution is called {name}")
 
 
-def _deviation(distribution: Normal) -> float:
-    match distribution:
-        case Normal(std=float(std)):
-            return std
-        case Normal(mean=float(mean), variation=float(variation)):
-            return variation * abs(mean)
-    raise AssertionError(f"{distribution} holds a parameter that is still to be drawn")
+def _normal(numbers: dict[str, float], own: int, again: Callable[[], float], negative: bool) -> Value:
+    mean = numbers["mean"]
+    std = numbers["std"] if "std" in numbers else numbers["variation"] * abs(mean)
+    if negative:
+        return lambda normals: mean + std * normals[own]
+
+    def above_0(normals: Normals) -> float:
+        value = mean + std * normals[own]
+        while value <= 0:
+            value = mean + std * again()
+        return value
+
+    return above_0

@@ -105,7 +105,7 @@ def test_fewer_examples_than_a_batch_and_none_at_all() -> None:
 def test_examples_processed_in_a_number_of_steps(examples: int, processed: int) -> None:
     # Five batches of at most four: 3 * 5, 4 * 5, then 4 + 3 + 4 + 3 + 4, and 4 * 5.
     client = ClientSettings(batch_size=4, steps=5, optimizer=SGD(name="sgd", rate=0.1))
-    assert client.examples_processed(examples) == processed
+    assert client.examples_processed(examples, client.local_steps(examples)) == processed
 
 
 def test_every_pass_takes_every_example_once() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedhpc.federation.privacy import GaussianNoise, TreeNoise, noise_std
 
-SEED, TRIAL, PURPOSE = 5, 2, 7
+SEED, TRIAL, PURPOSE = 5, 2, 10
 
 
 def unit_normals(first: int, second: int, parameters: int) -> np.ndarray:

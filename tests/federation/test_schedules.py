@@ -94,8 +94,7 @@ def test_a_deadline_before_every_arrival_makes_no_server_update() -> None:
 def test_time_that_stands_still_is_refused_where_time_is_the_budget() -> None:
     settings = buffered(buffer_size=1, concurrency=2)
     still = server(settings, [0, 0, 0], Budget(virtual_seconds=5))
-    at_once = Scenario(communication=seconds(0), overhead=seconds(0), per_example=seconds(0))
-    still.client_time = ClientTime(settings.client, at_once, still.population, 0, 0)
+    still.client_time = ClientTime(CLIENT, Scenario(communication=seconds(0)), still.population, 0, 0)
     with pytest.raises(ScheduleError, match="virtual time stands still"):
         for _ in still.server_updates():
             pass

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from fedhpc.federation.population import Population
+from fedhpc.latency.distributions import Constant, LogNormal
 from fedhpc.latency.sampler import LatencySampler
-from fedhpc.latency.scenario import Constant, LogNormal, Scenario, StragglerLatency
+from fedhpc.latency.scenario import Scenario, StragglerLatency
 from fedhpc.streams import ParticipationStream, Purpose
 
 
@@ -34,13 +36,32 @@ PER_DOMAIN = Scenario(
 )
 
 
-def test_the_sum_of_three_factors() -> None:
-    scenario = Scenario(
-        communication=Constant(distribution="constant", value=5),
-        per_example=Constant(distribution="constant", value=0.5),
-        overhead=Constant(distribution="constant", value=7),
+def test_the_sum_of_the_factors() -> None:
+    sampler = LatencySampler(
+        Scenario(
+            communication=Constant(distribution="constant", value=5),
+            per_example=Constant(distribution="constant", value=0.5),
+            overhead=Constant(distribution="constant", value=7),
+            per_step=Constant(distribution="constant", value=0.25),
+        ),
+        POPULATION,
+        0,
+        0,
     )
-    assert LatencySampler(scenario, POPULATION, 0, 0).duration(0, 0, 10) == 5 + 7 + 0.5 * 10
+    assert sampler.factors(0, 0) == (5, 7, 0.5, 0.25)
+    assert sampler.duration(0, 0, 10, 3) == 5 + 7 + 0.5 * 10 + 0.25 * 3
+
+
+def test_a_factor_left_out_takes_no_time() -> None:
+    scenario = Scenario(overhead=Constant(distribution="constant", value=7))
+    assert LatencySampler(scenario, POPULATION, 0, 0).factors(0, 0) == (0, 7, 0, 0)
+
+
+def test_a_stragglers_factor_that_is_left_out_is_as_everybodys() -> None:
+    slow = StragglerLatency(per_step=Constant(distribution="constant", value=2))
+    scenario = Scenario(overhead=Constant(distribution="constant", value=7), stragglers=slow)
+    sampler = LatencySampler(scenario, POPULATION, 0, 0)
+    assert [sampler.factors(client, 0) for client in (2, 3)] == [(0, 7, 0, 0), (0, 7, 0, 2)]
 
 
 def test_a_lognormal_factor_is_drawn_from_the_participations_own_stream() -> None:
@@ -48,7 +69,7 @@ def test_a_lognormal_factor_is_drawn_from_the_participations_own_stream() -> Non
     # Independently: numpy's SeedSequence gives the key, Philox's counter holds participation and client.
     key = np.random.SeedSequence(11, spawn_key=(2, 3)).generate_state(2, np.uint64)
     normal = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 6, 1])).standard_normal()
-    duration = LatencySampler(scenario, POPULATION, seed=11, trial=2).duration(1, 6, 10)
+    duration = LatencySampler(scenario, POPULATION, seed=11, trial=2).duration(1, 6, 10, 2)
     assert duration == math.exp(2.7 + 1.0 * normal)
 
 
@@ -69,21 +90,21 @@ def test_lognormal_factors_take_the_next_normal_and_constant_ones_none(
         for drawn, (mu, sigma) in zip(random, sizes, strict=True)
     )
     sampler = LatencySampler(scenario, POPULATION, seed=11, trial=2)
-    assert sampler.duration(client, participation, examples) == communication + overhead + per_example * examples
+    assert sampler.duration(client, participation, examples, 7) == communication + overhead + per_example * examples
 
 
 def test_draws_do_not_depend_on_their_order() -> None:
     sampler = LatencySampler(PER_DOMAIN, POPULATION, 0, 0)
     keys = [(client, participation) for client in range(4) for participation in range(5)]
-    forward = {key: sampler.duration(*key, 100) for key in keys}
-    backward = {key: sampler.duration(*key, 100) for key in reversed(keys)}
+    forward = {key: sampler.duration(*key, 100, 10) for key in keys}
+    backward = {key: sampler.duration(*key, 100, 10) for key in reversed(keys)}
     assert forward == backward
     assert len(set(forward.values())) == len(keys)
 
 
 def test_trials_and_seeds_differ() -> None:
     draws = {
-        LatencySampler(PER_EXAMPLE, POPULATION, seed, trial).duration(0, 0, 1)
+        LatencySampler(PER_EXAMPLE, POPULATION, seed, trial).duration(0, 0, 1, 1)
         for seed in range(3)
         for trial in range(3)
     }
@@ -91,22 +112,32 @@ def test_trials_and_seeds_differ() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scenario", "client", "published"),
+    ("scenario", "client", "clients", "published"),
     [
-        # Table 8 (CIFAR-100, 100 examples a client): 50 %, 95 %, 99 % in seconds.
-        (PER_EXAMPLE, 0, (60.21, 117.9, 193.5)),
-        (PER_DOMAIN, 0, (52.04, 111.2, 154.6)),
-        (PER_DOMAIN, 3, (114.2, 259.9, 450.6)),
+        (PER_EXAMPLE, 0, 375, (60.21, 117.9, 193.5)),
+        (PER_EXAMPLE, 3, 125, (60.21, 117.1, 204.7)),
+        (PER_DOMAIN, 0, 375, (52.04, 111.2, 154.6)),
+        (PER_DOMAIN, 3, 125, (114.2, 259.9, 450.6)),
     ],
 )
-def test_percentiles_beside_table_8(scenario: Scenario, client: int, published: tuple[float, float, float]) -> None:
+def test_the_percentiles_of_table_8(
+    scenario: Scenario, client: int, clients: int, published: tuple[float, float, float]
+) -> None:
+    """Hard et al., Table 8 (CIFAR-100, 100 examples a client): 50 %, 95 % and 99 % in seconds, of one draw of each of
+    375 standard or 125 straggler clients.
+
+    The k-th smallest of n draws lies at a level of its distribution that follows Beta(k, n + 1 - k), whatever the
+    distribution. So what the paper printed must lie between our quantiles at the 0.1 % and the 99.9 % point of that
+    Beta, with k the rank on either side of the percentile. That is an error of 11 to 20 % of the median, 20 to 70 % of
+    the 95th percentile and more of the 99th; all twelve lie inside together with a probability of 97.6 %.
+    """
     sampler = LatencySampler(scenario, POPULATION, 0, 0)
-    draws = np.array([sampler.duration(client, participation, 100) for participation in range(40_000)])
-    median, high, _ = np.percentile(draws, [50, 95, 99])
-    # The paper's are percentiles of one draw of 375 or 125 clients. The standard error of a percentile q of n draws is
-    # sqrt(q (1 - q) / n) / density; with n = 125 it is about 5 % of the median and 12 % of the 95th percentile.
-    assert median == pytest.approx(published[0], rel=0.10)
-    assert high == pytest.approx(published[1], rel=0.24)
+    draws = np.array([sampler.duration(client, participation, 100, 10) for participation in range(40_000)])
+    for level, seconds in zip((0.50, 0.95, 0.99), published, strict=True):
+        below = math.floor(level * (clients - 1)) + 1
+        lowest = np.quantile(draws, stats.beta.ppf(0.001, below, clients + 1 - below))
+        highest = np.quantile(draws, stats.beta.ppf(0.999, below + 1, clients - below))
+        assert lowest < seconds < highest, (level, lowest, highest)
 
 
 def test_streams_of_different_purposes_differ() -> None:
