@@ -128,6 +128,19 @@ Change = Callable[[dict[str, Any]], object]
             "client.epochs: give either epochs or steps, one of them and not both",
         ),
         (
+            lambda settings: settings["client"].update(
+                rate_normalization=True, optimizer={"name": "sgd", "rate": 0.1, "momentum": 0.5}
+            ),
+            "client.rate_normalization: scales the steps of plain sgd only, which keep nothing of the steps before; "
+            "leave it out, or make the client's optimizer sgd without momentum",
+        ),
+        (
+            lambda settings: settings["client"].update(rate_normalization=True, optimizer={"name": "adam", "rate": 1}),
+            "client.rate_normalization: scales the steps of plain sgd only",
+        ),
+        (lambda settings: settings["client"].update(distillation=-0.5), "client.distillation: -0.5 is not allowed"),
+        (lambda settings: settings["client"].update(clip=0), "client.clip: 0 is not allowed"),
+        (
             lambda settings: (
                 settings["task"]["partition"].update(kind="by_column") or settings["task"]["data"].pop("client")
             ),

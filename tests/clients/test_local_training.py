@@ -12,6 +12,7 @@ import pytest
 
 from fedhpc.clients.local_training import EVALUATION_SHARD, LocalTraining
 from fedhpc.clients.settings import ClientSettings
+from fedhpc.clients.work import Member, teacher_id
 from fedhpc.data.federated import FederatedData
 from fedhpc.models.settings import MLP, Logistic
 from fedhpc.optimizers import SGD, Adam, Optimizer
@@ -65,6 +66,71 @@ def test_the_proximal_term_pulls_back() -> None:
     # The second gradient gains mu (w - w_start) = 2 * 0.05 (Li et al. 2020).
     second = sigmoid(0.2) - 1 + 2 * 0.05
     assert delta(2, proximal=2.0) == pytest.approx(0.1 * (-0.5 + second) * SIGNS, rel=1e-5)
+
+
+def taught(steps: int, weight: float = 1.0) -> np.ndarray:
+    """With rho = 1/2 and a teacher whose logits for x = 1 are ln 2 and -ln 2: its q0 is 4 / (4 + 1) = 0.8."""
+    client = ClientSettings(batch_size=1, steps=steps, optimizer=SGD(name="sgd", rate=0.1), distillation=0.5)
+    training = LocalTraining(Logistic(name="logistic"), client, ONE_EXAMPLE, 0, 0, DENSE)
+    teacher = np.array([0, 0, math.log(2), -math.log(2)], np.float32)
+    member = Member(0, 0, 0, steps, weight, teacher_id(0))
+    return training.update({0: np.zeros(4, np.float32), teacher_id(0): teacher}, [member], lambda: None)
+
+
+def test_a_teacher_is_a_second_target() -> None:
+    # The loss -ln p0 - rho (q0 ln p0 + q1 ln p1) has the gradient (1 + rho) p0 - 1 - rho q0 for W0 and b0, since
+    # d ln p0 / d z0 = 1 - p0 and d ln p1 / d z0 = -p0: at zero 1.5 / 2 - 1 - 0.4 = -0.65.
+    assert taught(1) == pytest.approx(-0.065 * SIGNS, rel=1e-5)
+    # Then W0 = b0 = 0.065 and z = 0.13.
+    second = 1.5 * sigmoid(0.26) - 1.4
+    assert taught(2) == pytest.approx(0.1 * (-0.65 + second) * SIGNS, rel=1e-5)
+
+
+def test_a_student_stays_where_label_and_teacher_pull_equally() -> None:
+    # p0 = (1 + rho q0) / (1 + rho) is the least loss: with rho = 1 and q0 = 1/2 it is 3/4, where 2 z = ln 3.
+    client = ClientSettings(batch_size=1, steps=1, optimizer=SGD(name="sgd", rate=0.1), distillation=1.0)
+    training = LocalTraining(Logistic(name="logistic"), client, ONE_EXAMPLE, 0, 0, DENSE)
+    start = np.array([0, 0, math.log(3) / 2, -math.log(3) / 2], np.float32)
+    versions = {0: np.zeros(4, np.float32), 1: start}
+    update = training.update(versions, [Member(1, 0, 0, 1, 1.0, 0)], lambda: None)
+    assert update == pytest.approx(np.zeros(4), abs=1e-7)
+
+
+def test_an_update_is_clipped_before_it_is_weighted() -> None:
+    # Four entries of 0.05: a length of 0.1.
+    client = ClientSettings(batch_size=1, steps=1, optimizer=SGD(name="sgd", rate=0.1), clip=0.06)
+    training = LocalTraining(Logistic(name="logistic"), client, ONE_EXAMPLE, 0, 0, DENSE)
+    zeros = {0: np.zeros(4, np.float32)}
+    assert training.update(zeros, [Member(0, 0, 0, 1, 3.0)], lambda: None) == pytest.approx(3 * -0.03 * SIGNS, rel=1e-5)
+    assert delta(1, clip=0.11) == pytest.approx(-0.05 * SIGNS, rel=1e-5)
+
+
+def test_an_update_of_length_zero_stays() -> None:
+    # Two equal classes' examples: at zero the gradients of labels 0 and 1 cancel.
+    client = ClientSettings(batch_size=2, steps=1, optimizer=SGD(name="sgd", rate=0.1), clip=0.06)
+    training = LocalTraining(Logistic(name="logistic"), client, data([[(1.0, 0), (1.0, 1)]], [(0.0, 0)]), 0, 0, DENSE)
+    assert alone(training, np.zeros(4, np.float32), 0, 0, 1).tolist() == [0, 0, 0, 0]
+
+
+def test_a_short_batch_takes_its_part_of_the_rate() -> None:
+    # One example of the four that are asked for: a rate of 0.1 / 4, for the proximal term too. The batch that is asked
+    # for counts, not the largest client's.
+    client = ClientSettings(
+        batch_size=4, steps=2, optimizer=SGD(name="sgd", rate=0.1), proximal=2.0, rate_normalization=True
+    )
+    training = LocalTraining(Logistic(name="logistic"), client, ONE_EXAMPLE, 0, 0, DENSE)
+    # g1 = -1/2, so W0 = b0 = 0.0125 and z = 0.025.
+    second = sigmoid(0.05) - 1 + 2 * 0.0125
+    update = alone(training, np.zeros(4, np.float32), 0, 0, 2)
+    assert update == pytest.approx(0.025 * (-0.5 + second) * SIGNS, rel=1e-5)
+
+
+def test_a_full_batch_takes_the_whole_rate() -> None:
+    # Three equal examples in batches of two: rates of 0.1 and 0.05. After the first step z = 0.1.
+    client = ClientSettings(batch_size=2, epochs=1, optimizer=SGD(name="sgd", rate=0.1), rate_normalization=True)
+    training = LocalTraining(Logistic(name="logistic"), client, data([[(1.0, 0)] * 3], [(0.0, 0)]), 0, 0, DENSE)
+    update = alone(training, np.zeros(4, np.float32), 0, 0, 2)
+    assert update == pytest.approx((0.1 * -0.5 + 0.05 * (sigmoid(0.2) - 1)) * SIGNS, rel=1e-5)
 
 
 def test_momentum_and_its_fresh_state() -> None:

@@ -13,7 +13,8 @@ from tests.mpi import mpi
 
 INTEGERS = st.integers(0, 2**63 - 1)
 NUMBERS = st.floats(allow_nan=False)
-MEMBERS = st.builds(Member, INTEGERS, INTEGERS, INTEGERS, INTEGERS, NUMBERS)
+VECTORS = st.integers(-(2**63), 2**63 - 1)
+MEMBERS = st.builds(Member, INTEGERS, INTEGERS, INTEGERS, INTEGERS, NUMBERS, VECTORS)
 
 
 def received(message: Message) -> Message:
@@ -63,7 +64,7 @@ def vector(place):
     return np.random.default_rng(place).standard_normal(SIZES[place], np.float32)
 
 def stack(size):
-    return [Member(number, 2 * number, 3 * number, 4 * number, number / size) for number in range(size)]
+    return [Member(number, 2 * number, 3 * number, 4 * number, number / size, -number) for number in range(size)]
 
 if world.rank == 0:
     outbox = Outbox(world)

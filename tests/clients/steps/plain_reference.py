@@ -205,10 +205,14 @@ def reference_delta(
     seed: int = 0,
     trial: int = 0,
     device: str = "cpu",
+    teacher: np.ndarray | None = None,
 ) -> np.ndarray:
     """Start minus end, float64 [parameters], of (client, participation) = ``key`` from ``weights``; both in torch's
-    order, parameter after parameter."""
+    order, parameter after parameter, as ``teacher``'s weights are. The update is clipped."""
     module = plain_module(model, data.shape, data.classes).double()
+    teaching = plain_module(model, data.shape, data.classes).double()
+    if teacher is not None:
+        nn.utils.vector_to_parameters(torch.from_numpy(teacher.astype(np.float64)), teaching.parameters())
     start = torch.from_numpy(weights.astype(np.float64))
     nn.utils.vector_to_parameters(start.clone(), module.parameters())
     optimizer = torch_optimizer(client, module)
@@ -220,10 +224,18 @@ def reference_delta(
         for _ in range(steps):
             batch = first + next(rows)
             noise = torch.from_numpy(next(noises).copy()).view(client.batch_size, -1)[: len(batch)]
-            scores = module(torch.from_numpy(data.features[batch]).double(), noise)
+            features = torch.from_numpy(data.features[batch]).double()
+            scores = module(features, noise)
             loss = functional.cross_entropy(scores, torch.from_numpy(data.labels[batch]))
+            if teacher is not None:
+                taught = teaching(features, None).softmax(1).detach()
+                loss = loss - client.distillation * (taught * scores.log_softmax(1)).sum(1).mean()
+            if client.rate_normalization:
+                optimizer.param_groups[0]["lr"] = client.optimizer.rate * len(batch) / client.batch_size
             now = nn.utils.parameters_to_vector(module.parameters())
             optimizer.zero_grad()
             (loss + client.proximal / 2 * (now - start).square().sum()).backward()
             optimizer.step()
-    return (start - nn.utils.parameters_to_vector(module.parameters()).detach()).numpy()
+    delta = (start - nn.utils.parameters_to_vector(module.parameters()).detach()).numpy()
+    length = np.sqrt((delta**2).sum())
+    return delta if client.clip is None or length <= client.clip else delta * client.clip / length

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.step_choice import StepChoice
-from fedhpc.clients.work import Member
+from fedhpc.clients.work import Member, teacher_id
 from fedhpc.optimizers import SGD, Adagrad, Adam, AdamW, Yogi
 from tests.clients.steps.cases import (
     DEVICES,
@@ -29,11 +29,25 @@ OPTIMIZERS = {
     "sgd": {"optimizer": SGD(name="sgd", rate=0.1)},
     "momentum": {"optimizer": SGD(name="sgd", rate=0.05, momentum=0.9, weight_decay=0.1)},
     "proximal": {"optimizer": SGD(name="sgd", rate=0.1), "proximal": 0.5},
+    "distilled": {"optimizer": SGD(name="sgd", rate=0.1), "distillation": 0.7},
+    "clipped": {"optimizer": SGD(name="sgd", rate=0.1), "clip": 0.01},
+    "normalized": {"optimizer": SGD(name="sgd", rate=0.1), "rate_normalization": True},
+    "all": {
+        "optimizer": SGD(name="sgd", rate=0.1, weight_decay=0.2),
+        "proximal": 0.5,
+        "distillation": 1.5,
+        "clip": 0.01,
+        "rate_normalization": True,
+    },
     # An epsilon that is large beside rounding: gradients near zero would else be steps of full length.
     "adam": {"optimizer": Adam(name="adam", rate=0.01, epsilon=1e-2)},
-    "adamw": {"optimizer": AdamW(name="adamw", rate=0.01, epsilon=1e-2, weight_decay=0.1), "proximal": 0.1},
     "adagrad": {"optimizer": Adagrad(name="adagrad", rate=0.01, epsilon=1e-2)},
     "yogi": {"optimizer": Yogi(name="yogi", rate=0.01, epsilon=1e-2)},
+    "adamw": {
+        "optimizer": AdamW(name="adamw", rate=0.01, epsilon=1e-2, weight_decay=0.1),
+        "proximal": 0.1,
+        "distillation": 0.3,
+    },
 }
 FORMS = {
     "plain": StepChoice(form="plain"),
@@ -42,6 +56,7 @@ FORMS = {
     "grouped": StepChoice(form="stacked", clients=3, convolution="grouped"),
 }
 DENSE = {"dense": StepChoice(form="dense", clients=3)}
+TEACHER, TEACHER_SEED = teacher_id(4), 9
 STEPS = 5
 """Of a client with 7 examples and batches of 4: two full batches and two short ones, and one of a third pass."""
 
@@ -52,10 +67,23 @@ def settings(optimizer: str, **more: object) -> ClientSettings:
 
 @cache
 def theirs(model: str, optimizer: str, client: int, participation: int, steps: int, device: str) -> np.ndarray:
-    key = (client, participation)
+    key, chosen = (client, participation), settings(optimizer)
     return reference_delta(
-        MODELS[model], settings(optimizer), data_for(model), weights_for(model), key, steps, seed=5, device=device
+        MODELS[model],
+        chosen,
+        data_for(model),
+        weights_for(model),
+        key,
+        steps,
+        seed=5,
+        device=device,
+        teacher=weights_for(model, TEACHER_SEED) if chosen.distillation else None,
     )
+
+
+def vectors(model: str) -> dict[int, np.ndarray]:
+    """Version 0 and the teacher."""
+    return {0: weights_for(model), TEACHER: weights_for(model, TEACHER_SEED)}
 
 
 CASES = [
@@ -75,33 +103,45 @@ def test_a_form_takes_the_references_steps(model: str, form: str, optimizer: str
         pytest.skip("the closed form is for CPUs")
     steps = 2 if model == "cifar100_resnet18" else STEPS
     training = training_for(model, settings(optimizer), choice, seed=5)
-    ours = delta_of(training, model, choice.form, {0: weights_for(model)}, [Member(0, 2, 1, steps, 1.0)])
+    ours = delta_of(training, model, choice.form, vectors(model), [Member(0, 2, 1, steps, 1.0, TEACHER)])
     assert SIZES[2] == 7
     assert away(ours, theirs(model, optimizer, 2, 1, steps, device)) < 1e-5
+
+
+@pytest.mark.parametrize("model", ["logistic", "mlp", "emnist_cnn"])
+def test_the_clips_are_short_enough_to_count(model: str) -> None:
+    unclipped = {name: settings(name).model_copy(update={"clip": None}) for name in ("clipped", "all")}
+    for name, client in unclipped.items():
+        teacher = weights_for(model, TEACHER_SEED) if client.distillation else None
+        for key, steps in (((2, 1), STEPS), ((1, 0), 2), ((4, 0), 1)):
+            free = reference_delta(
+                MODELS[model], client, data_for(model), weights_for(model), key, steps, seed=5, teacher=teacher
+            )
+            assert np.linalg.norm(free) > 1.1 * settings(name).clip
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_compiled_form_takes_the_references_steps(device: str) -> None:
     model, choice = "emnist_cnn", StepChoice.model_validate({"form": "compiled", "device": device})
-    training = training_for(model, settings("proximal"), choice, seed=5)
+    training = training_for(model, settings("all"), choice, seed=5)
     # Three steps: batches of 4, 3 and 4, so that two sizes are compiled.
-    ours = delta_of(training, model, choice.form, {0: weights_for(model)}, [Member(0, 2, 1, 3, 1.0)])
-    assert away(ours, theirs(model, "proximal", 2, 1, 3, device)) < 1e-5
+    ours = delta_of(training, model, choice.form, vectors(model), [Member(0, 2, 1, 3, 1.0, TEACHER)])
+    assert away(ours, theirs(model, "all", 2, 1, 3, device)) < 1e-5
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("form", ["dense", "patches", "grouped"])
-@pytest.mark.parametrize("optimizer", ["momentum", "adamw"])
+@pytest.mark.parametrize("optimizer", ["momentum", "adamw", "all"])
 def test_a_ragged_stack_is_the_weighted_sum_of_its_members(form: str, optimizer: str, device: str) -> None:
     model = "mlp" if form == "dense" else "emnist_cnn"
     choice = {**FORMS, **DENSE}[form].model_copy(update={"device": device})
     if choice.form == "dense" and device != "cpu":
         pytest.skip("the closed form is for CPUs")
     # A client with one example; another twice; step counts in no order.
-    members = [Member(0, 1, 0, 2, 0.5), Member(0, 4, 3, 5, -2.0), Member(0, 4, 0, 1, 0.75)]
+    members = [Member(0, 1, 0, 2, 0.5, TEACHER), Member(0, 4, 3, 5, -2.0, TEACHER), Member(0, 4, 0, 1, 0.75, TEACHER)]
     training = training_for(model, settings(optimizer), choice, seed=5)
-    ours = delta_of(training, model, choice.form, {0: weights_for(model)}, members)
+    ours = delta_of(training, model, choice.form, vectors(model), members)
     expected = sum(
         member.weight * theirs(model, optimizer, member.client, member.participation, member.steps, device)
         for member in members
@@ -112,15 +152,22 @@ def test_a_ragged_stack_is_the_weighted_sum_of_its_members(form: str, optimizer:
 @pytest.mark.parametrize("form", ["dense", "patches"])
 def test_members_of_a_stack_start_from_their_own_versions(form: str) -> None:
     model = "mlp" if form == "dense" else "emnist_cnn"
-    versions = {3: weights_for(model), 8: weights_for(model, seed=1)}
-    members = [Member(8, 0, 0, 3, 0.5), Member(3, 2, 0, 2, 1.0), Member(8, 4, 0, 1, 2.0)]
-    client = settings("proximal")
+    versions = {3: weights_for(model), 8: weights_for(model, seed=1), TEACHER: weights_for(model, TEACHER_SEED)}
+    # And learn from their own teachers: a version, none, and a teacher that is no version.
+    members = [Member(8, 0, 0, 3, 0.5, 3), Member(3, 2, 0, 2, 1.0), Member(8, 4, 0, 1, 2.0, TEACHER)]
+    client = settings("all")
     training = training_for(model, client, {**FORMS, **DENSE}[form])
     ours = delta_of(training, model, "plain", versions, members)
     expected = sum(
         member.weight
         * reference_delta(
-            MODELS[model], client, data_for(model), versions[member.version], (member.client, 0), member.steps
+            MODELS[model],
+            client,
+            data_for(model),
+            versions[member.version],
+            (member.client, 0),
+            member.steps,
+            teacher=versions.get(member.teacher),
         )
         for member in members
     )

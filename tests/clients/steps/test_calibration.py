@@ -1,15 +1,17 @@
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from fedhpc.clients.local_training import LocalTraining
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps import calibration
 from fedhpc.clients.steps.calibration import calibrate
 from fedhpc.clients.steps.candidates import UnfitChoice
 from fedhpc.clients.steps.step_choice import StepChoice, StepWishes
+from fedhpc.clients.work import Member
 from fedhpc.optimizers import SGD
 from tests.clients.steps.cases import MODELS, data_for
 
@@ -61,6 +63,26 @@ def test_data_without_examples_need_no_measurement() -> None:
     data = data_for("mlp")
     empty = replace(data, features=data.features[:0], labels=data.labels[:0], offsets=np.zeros(6, np.int64))
     assert [seconds for _, seconds in calibrate(MODELS["mlp"], CLIENT, empty, 20, ON_CPU)] == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("distillation", [0.0, 0.5])
+def test_a_step_is_measured_with_a_teacher_where_there_will_be_one(
+    distillation: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taught: set[bool] = set()
+    update = LocalTraining.update
+
+    def watched(
+        self: LocalTraining, versions: Mapping[int, np.ndarray], members: Sequence[Member], between: Callable[[], None]
+    ) -> np.ndarray:
+        taught.update(member.teacher in versions for member in members)
+        return update(self, versions, members, between)
+
+    monkeypatch.setattr(LocalTraining, "update", watched)
+    monkeypatch.setattr(calibration, "_SECONDS", 0.001)
+    client = CLIENT.model_copy(update={"distillation": distillation})
+    calibrate(MODELS["mlp"], client, data_for("mlp"), 20, ON_CPU)
+    assert taught == {distillation > 0}
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")

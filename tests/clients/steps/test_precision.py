@@ -35,3 +35,25 @@ def test_weights_stay_in_float32(form: str) -> None:
 
 def test_nothing_is_rounded_unless_it_is_asked_for() -> None:
     assert ClientSettings(batch_size=1, steps=1, optimizer=SGD(name="sgd", rate=1)).precision == "fp32"
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("form", HALF_FORMS)
+def test_a_teacher_is_asked_in_the_students_precision(form: str, device: str) -> None:
+    # A model without dropout that is its own teacher finds its own probabilities, and is pulled nowhere.
+    model = "mnist_cnn"
+
+    def first_step(distillation: float) -> np.ndarray:
+        client = ClientSettings.model_validate(
+            {
+                "batch_size": 4,
+                "steps": 1,
+                "optimizer": SGD(name="sgd", rate=0.05),
+                "precision": "bf16",
+                "distillation": distillation,
+            }
+        )
+        training = training_for(model, client, StepChoice.model_validate({"form": form, "device": device}))
+        return delta_of(training, model, form, {0: weights_for(model)}, [Member(0, 4, 0, 1, 1.0, 0)])
+
+    assert away(first_step(20.0), first_step(0.0)) < 1e-3

@@ -1,5 +1,6 @@
 """Clients that train together train as each does alone, whatever is beside, before or after it."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from fedhpc.clients import local_training
 from fedhpc.clients.local_training import LocalTraining
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.step_choice import StepChoice
-from fedhpc.clients.work import Member
+from fedhpc.clients.work import NO_TEACHER, Member, teacher_id
 from fedhpc.optimizers import SGD, Adam
 from tests.clients.steps.cases import DEVICES, away, training_for, weights_for
 
@@ -28,6 +29,16 @@ MOMENTUM = SGD(name="sgd", rate=0.05, momentum=0.9)
 MEMBERS = [Member(0, 2, 0, 3, 1.0), Member(0, 1, 1, 1, 1.0), Member(0, 2, 4, 6, 1.0), Member(0, 0, 0, 4, 1.0)]
 
 
+FIRST_TEACHER, SECOND_TEACHER = teacher_id(0), teacher_id(5)
+# Each with its own teacher: the version that it starts from, one that is no version, none, and another.
+TAUGHT = [
+    replace(member, teacher=teacher)
+    for member, teacher in zip(MEMBERS, [0, FIRST_TEACHER, NO_TEACHER, SECOND_TEACHER], strict=True)
+]
+PLAIN_SGD = SGD(name="sgd", rate=0.1, weight_decay=0.1)
+EVERYTHING: dict[str, Any] = {"proximal": 0.5, "distillation": 1.5, "clip": 0.05, "rate_normalization": True}
+
+
 def make(stack: str, device: str, optimizer: Any = MOMENTUM, **settings: Any) -> tuple[str, LocalTraining]:
     model, choice = STACKS[stack]
     if (choice.form == "dense" and device != "cpu") or (choice.graph and device == "cpu"):
@@ -37,7 +48,8 @@ def make(stack: str, device: str, optimizer: Any = MOMENTUM, **settings: Any) ->
 
 
 def update(training: LocalTraining, model: str, members: list[Member]) -> np.ndarray:
-    return training.update({0: weights_for(model)}, members, lambda: None)
+    vectors = {0: weights_for(model), FIRST_TEACHER: weights_for(model, 1), SECOND_TEACHER: weights_for(model, 2)}
+    return training.update(vectors, members, lambda: None)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -49,6 +61,47 @@ def test_each_members_delta_is_what_it_is_alone(stack: str, optimizer: Any, devi
         # The others weigh nothing: what is left is the one member's delta.
         isolated = [Member(0, o.client, o.participation, o.steps, float(o is member)) for o in MEMBERS]
         assert away(update(training, model, isolated), update(training, model, [member])) < 1e-5
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("stack", STACKS)
+def test_each_member_has_its_own_teacher_clip_and_rates(stack: str, device: str) -> None:
+    model, training = make(stack, device, PLAIN_SGD, **EVERYTHING)
+    alone = [update(training, model, [member]) for member in TAUGHT]
+    for member, own in zip(TAUGHT, alone, strict=True):
+        isolated = [replace(other, weight=float(other is member)) for other in TAUGHT]
+        assert away(update(training, model, isolated), own) < 1e-5
+        # Other teachers are another update.
+        for teacher in {NO_TEACHER, FIRST_TEACHER, SECOND_TEACHER} - {member.teacher}:
+            assert away(update(training, model, [replace(member, teacher=teacher)]), own) > 1e-3
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("stack", STACKS)
+def test_without_teachers_a_stack_trains_as_without_distillation(stack: str, device: str) -> None:
+    model, training = make(stack, device, distillation=1.5)
+    _, undistilled = make(stack, device)
+    assert update(training, model, MEMBERS).tobytes() == update(undistilled, model, MEMBERS).tobytes()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("stack", STACKS)
+def test_distillation_that_is_off_asks_no_teacher(stack: str, device: str) -> None:
+    model, training = make(stack, device)
+    # It does not even look for them.
+    ours = training.update({0: weights_for(model)}, TAUGHT, lambda: None)
+    assert ours.tobytes() == update(training, model, MEMBERS).tobytes()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("members", [MEMBERS, TAUGHT], ids=["untaught", "taught"])
+def test_the_teachers_before_leave_no_trace(stack: str, members: list[Member], device: str) -> None:
+    model, training = make(stack, device, distillation=1.5)
+    fresh = update(make(stack, device, distillation=1.5)[1], model, members)
+    broken = {0: weights_for(model), FIRST_TEACHER: np.full_like(weights_for(model), np.nan)}
+    training.update(broken, [replace(member, teacher=FIRST_TEACHER) for member in MEMBERS], lambda: None)
+    assert update(training, model, members).tobytes() == fresh.tobytes()
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -100,21 +153,22 @@ def test_how_many_steps_are_gathered_at_once_changes_no_bit(stack: str, monkeypa
 
 
 @pytest.mark.parametrize("form", ["plain", "channels_last"])
-def test_clients_one_after_the_other_leave_no_trace(form: str) -> None:
-    client = ClientSettings(batch_size=4, steps=3, optimizer=ADAM, proximal=0.5)
+@pytest.mark.parametrize("teacher", [NO_TEACHER, SECOND_TEACHER])
+def test_clients_one_after_the_other_leave_no_trace(form: str, teacher: int) -> None:
+    client = ClientSettings(batch_size=4, steps=3, optimizer=ADAM, proximal=0.5, distillation=0.5)
     used, fresh = (training_for("emnist_cnn", client, StepChoice(form=form)) for _ in range(2))
-    update(used, "emnist_cnn", [Member(0, 4, 0, 3, 1.0)])
+    update(used, "emnist_cnn", [Member(0, 4, 0, 3, 1.0, FIRST_TEACHER)])
     used.evaluate(weights_for("emnist_cnn"), 0)
-    last = [Member(0, 1, 0, 3, 1.0)]
+    last = [Member(0, 1, 0, 3, 1.0, teacher)]
     assert update(used, "emnist_cnn", last).tobytes() == update(fresh, "emnist_cnn", last).tobytes()
 
 
 @pytest.mark.parametrize("stack", ["dense", "patches"])
-def test_the_versions_that_are_given_stay_as_they_are(stack: str) -> None:
-    model, training = make(stack, "cpu", proximal=0.5)
-    before = weights_for(model).copy()
-    update(training, model, MEMBERS)
-    assert weights_for(model).tobytes() == before.tobytes()
+def test_the_vectors_that_are_given_stay_as_they_are(stack: str) -> None:
+    model, training = make(stack, "cpu", PLAIN_SGD, **EVERYTHING)
+    before = [weights_for(model, seed).copy() for seed in range(3)]
+    update(training, model, TAUGHT)
+    assert all(weights_for(model, seed).tobytes() == before[seed].tobytes() for seed in range(3))
 
 
 @pytest.mark.parametrize("stack", ["dense", "patches"])
@@ -126,15 +180,19 @@ def test_between_steps_is_called_before_each(stack: str) -> None:
 
 
 @GPU
-@pytest.mark.parametrize("optimizer", [MOMENTUM, ADAM], ids=["momentum", "adam"])
+@pytest.mark.parametrize(
+    ("optimizer", "more"),
+    [(MOMENTUM, {"proximal": 0.5}), (ADAM, {"proximal": 0.5, "distillation": 1.5}), (PLAIN_SGD, EVERYTHING)],
+    ids=["momentum", "adam", "everything"],
+)
 @pytest.mark.parametrize("convolution", ["patches", "grouped"])
-def test_a_replayed_step_is_the_step(optimizer: Any, convolution: str) -> None:
-    client = ClientSettings(batch_size=4, steps=6, optimizer=optimizer, proximal=0.5)
+def test_a_replayed_step_is_the_step(optimizer: Any, more: dict[str, Any], convolution: str) -> None:
+    client = ClientSettings(batch_size=4, steps=6, optimizer=optimizer, **more)
 
     def twice(graph: bool) -> list[np.ndarray]:
         choice = {"form": "stacked", "device": "cuda", "clients": CAPACITY, "convolution": convolution, "graph": graph}
         training = training_for("emnist_cnn", client, StepChoice.model_validate(choice))
-        return [update(training, "emnist_cnn", MEMBERS) for _ in range(2)]
+        return [update(training, "emnist_cnn", TAUGHT) for _ in range(2)]
 
     step_by_step, (capturing, replayed) = twice(False)[0], twice(True)
     assert capturing.tobytes() == replayed.tobytes()
