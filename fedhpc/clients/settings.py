@@ -9,23 +9,30 @@ from fedhpc.settings import Settings
 
 MOST_STEPS = 10**9
 
+Counted = Literal["computation", "overhead_and_computation"]
+
 
 class TimeLimit(Settings):
     """Time-limited client computation (Hard et al., sections 2.1 and D.2): a client takes the mini-batches that fit.
 
     The limit is so many virtual ``seconds``, or the ``percentile`` of what the epochs or steps take in the population.
-    ``of``: what counts is the time for examples and steps alone, or the system constant C (``overhead``) as well (the
-    paper's two scenarios differ in it); communication never does.
+    ``of``: what counts is the time for examples and steps alone, or the system constant C (``overhead``) as well;
+    communication never does. ``percentile_of``: what the percentile is taken of, where that is another (the paper's two
+    scenarios differ in it). ``beyond``: whether a client with time left takes more than its epochs or steps.
     """
 
     seconds: float | None = Field(None, gt=0, le=1e15)
     percentile: float | None = Field(None, gt=0, le=100)
-    of: Literal["computation", "overhead_and_computation"] = "computation"
+    of: Counted = "computation"
+    percentile_of: Counted | None = None
+    beyond: bool = True
 
     @model_validator(mode="after")
     def _one_limit(self) -> "TimeLimit":
         if (self.seconds is None) == (self.percentile is None):
             raise ValueError("seconds: give either seconds or percentile, one of them and not both")
+        if self.percentile is None and self.percentile_of is not None:
+            raise ValueError("percentile_of: goes with percentile; remove it, or give percentile in place of seconds")
         return self
 
 

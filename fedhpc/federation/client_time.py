@@ -4,7 +4,7 @@ T = T_communication + C + T_per_example * examples + T_per_step * steps (Hard et
 section 5.1), with factors that are drawn anew at each participation.
 
 A time limit (Hard et al., section 2.1) gives a client as many mini-batches as fit it under the factors of this very
-participation: more than one pass over its examples where there is time, never fewer than one batch, and never more
+participation: more than its epochs or steps where there is time and it may, never fewer than one batch, and never more
 than ``client.steps`` may ask for.
 """
 
@@ -21,6 +21,7 @@ from fedhpc.latency.scenario import Scenario
 from fedhpc.streams import Purpose, sequential
 
 PERCENTILE_DRAWS = 20_000
+_WITH_OVERHEAD = "overhead_and_computation"
 
 
 class ClientTime:
@@ -42,7 +43,7 @@ class ClientTime:
         self.limit: float | None = None
         self._overhead_counts = False
         if client.time_limit is not None:
-            self._overhead_counts = client.time_limit.of == "overhead_and_computation"
+            self._overhead_counts = client.time_limit.of == _WITH_OVERHEAD
             self.limit = client.time_limit.seconds
             if client.time_limit.percentile is not None:
                 times = [*self._ordinary_times(scenario, population, seed, trial)]
@@ -74,6 +75,10 @@ class ClientTime:
         def time(steps: int) -> float:
             return spent + per_example * processed(examples, steps) + per_step * steps
 
+        assert self._client.time_limit is not None
+        ordinary = self._work(examples)
+        if not self._client.time_limit.beyond and time(ordinary[0]) <= limit:
+            return ordinary
         too_many = 2
         while too_many <= MOST_STEPS and time(too_many) <= limit:
             too_many *= 2
@@ -88,10 +93,12 @@ class ClientTime:
         anybody = sequential(seed, trial, Purpose.TIME_LIMIT).integers
         clients = [*range(size)] * each if each else anybody(size, size=PERCENTILE_DRAWS).tolist()
         factors = LatencySampler(scenario, population, seed, trial, Purpose.TIME_LIMIT).factors
+        assert self._client.time_limit is not None
+        overhead_counts = (self._client.time_limit.percentile_of or self._client.time_limit.of) == _WITH_OVERHEAD
         # From 1 on: (client 0, draw 0) is the stream that chose the clients.
         for draw, client in enumerate(clients, 1):
             steps, processed = self._work(population.examples.item(client))
             if steps:
                 _, overhead, per_example, per_step = factors(client, draw)
-                spent = overhead if self._overhead_counts else 0.0
+                spent = overhead if overhead_counts else 0.0
                 yield spent + per_example * processed + per_step * steps

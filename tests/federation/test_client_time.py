@@ -127,6 +127,26 @@ def test_a_percentile_of_the_ordinary_work(percentile: float, work: dict[str, in
     assert client_time(with_overhead, HAND, [4, 8, 0, 12, 16, 20]).limit == limit + 3
 
 
+def test_the_percentile_may_be_of_another_time_than_what_is_limited() -> None:
+    alone = client(TimeLimit(percentile=50, of="overhead_and_computation", percentile_of="computation"))
+    with_overhead = client(TimeLimit(percentile=50, of="computation", percentile_of="overhead_and_computation"))
+    sizes = [4, 8, 0, 12, 16, 20]
+    limits = [client_time(settings, HAND, sizes).limit for settings in (alone, with_overhead)]
+    assert limits[1] is not None
+    assert limits[0] == limits[1] - 3
+
+
+def test_a_client_that_may_not_go_beyond_its_epochs_stops_there() -> None:
+    # One epoch of 8 examples; with far more time than that, and with time for one batch alone.
+    sizes = [8]
+    ordinary = client_time(client(None), HAND, sizes).of(0, 0, 8)
+    plenty = client_time(client(TimeLimit(seconds=1e6, beyond=False)), HAND, sizes)
+    assert plenty.of(0, 0, 8) == ordinary
+    assert client_time(client(TimeLimit(seconds=1e6)), HAND, sizes).of(0, 0, 8)[0] > ordinary[0]
+    hardly_any = client_time(client(TimeLimit(seconds=1e-6, beyond=False)), HAND, sizes)
+    assert hardly_any.of(0, 0, 8)[0] == 1
+
+
 @pytest.mark.parametrize("size", [40, 3 * PERCENTILE_DRAWS])
 def test_a_percentile_is_within_its_sampling_error(size: int) -> None:
     # Hard et al., Table 1: tN of 100 examples is lognormal; its 75th percentile is 100 exp(-1.6 + 0.5 * 0.67449).
@@ -174,6 +194,7 @@ def test_ten_million_clients_cost_no_more_than_those_that_are_used() -> None:
             ClientTime(settings.client, scenario, population, 0, 0),
             FreeClients(size, np.random.default_rng(0)),
             Budget(client_updates=2_000),
+            np.random.default_rng(0),
         )
         updates = sum(len(update.updates) for update in server.server_updates())
         _, peak = tracemalloc.get_traced_memory()
