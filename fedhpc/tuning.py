@@ -146,11 +146,14 @@ def _grid_mistakes(name: str, own: dict[str, Any], axes: dict[str, list[Any]]) -
     except ValidationError:
         known = set(_sentences(name, own))
     seen: set[str] = set()
+    told = set(known)
     for values in _combinations(axes):
         changed = _with(own, values)
-        found = [sentence for sentence in _sentences(name, changed) if sentence not in known]
-        yield from (relocated(name, values, sentence) for sentence in found)
-        if not found and not known:
+        found = _sentences(name, changed)
+        # What many points have in common is told of the first.
+        yield from (relocated(name, values, sentence) for sentence in found if sentence not in told)
+        told.update(found)
+        if not found:
             settings = _ALGORITHM.validate_python(changed).model_dump(mode="json")
             text = in_words({key: _at(settings, key) for key in axes})
             if text in seen:

@@ -155,15 +155,16 @@ def failure(future: AppFuture) -> BaseException | None:
 
 def refuse_unfit(experiment: Experiment, population: Population) -> None:
     """Raises ExperimentError where an algorithm, or a point of its grid, cannot work with these clients."""
-    mistakes: dict[str, None] = {}
+    mistakes: list[str] = []
     for name, algorithm in experiment.algorithms.items():
-        own = algorithm.mistakes(population)
-        mistakes |= dict.fromkeys(f"algorithms.{name}.{mistake}" for mistake in own)
+        told = algorithm.mistakes(population)
+        mistakes += [f"algorithms.{name}.{mistake}" for mistake in told]
         for point in experiment.points(name).values():
-            found = [mistake for mistake in point.algorithm.mistakes(population) if mistake not in own]
-            mistakes |= dict.fromkeys(relocated(name, point.values, mistake) for mistake in found)
+            found = [mistake for mistake in point.algorithm.mistakes(population) if mistake not in told]
+            mistakes += [relocated(name, point.values, mistake) for mistake in found]
+            told += found
     if mistakes:
-        raise ExperimentError(experiment.file, list(mistakes))
+        raise ExperimentError(experiment.file, mistakes)
 
 
 def refuse_wishes(experiment: Experiment, wishes: StepWishes) -> None:
