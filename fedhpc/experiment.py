@@ -1,12 +1,12 @@
 """The one door by which values enter: an experiment's YAML file, read, checked and resolved.
 
 An experiment is a task, named algorithms, named latency scenarios, trials and a budget. A run is one cell of the
-sweep: (algorithm, scenario, trial).
+sweep: (algorithm, scenario, trial). Where an algorithm is tuned, the runs that try its grid's points come first.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,24 @@ from fedhpc.federation.schedulers import Algorithm
 from fedhpc.latency.scenario import Scenario
 from fedhpc.mistakes import ExperimentError, sentences
 from fedhpc.settings import Name, Settings
-from fedhpc.task import NullTask, Task
+from fedhpc.task import Classification, NullTask, Task
+from fedhpc.tuning import Point, Tuning, point, points, tuning_mistakes
 from fedhpc.yaml_text import read_yaml
 
 RESULT_FORMAT = 2
 """Part of every run's hash: raised when the same settings begin to give other numbers."""
 
 _ALTERNATIVES = {"client": ("epochs", "steps"), "time_limit": ("seconds", "percentile")}
+
+
+MOST_TRIALS = 10**5
+
+TUNING_TRIAL = MOST_TRIALS
+"""The trial of every tuning run, which no trial of an experiment has: its clients are theirs, its draws are not."""
+
+
+Pair = tuple[str, str]
+"""An algorithm and a scenario, by their names."""
 
 
 @dataclass(frozen=True, order=True)
@@ -42,6 +53,34 @@ class Run:
     def file(self, folder: Path, suffix: str) -> Path:
         """Where this run keeps the file of that suffix: ``FOLDER/<algorithm>/<scenario>/trial-<n><suffix>``."""
         return folder / self.algorithm / self.scenario / f"trial-{self.trial}{suffix}"
+
+    @property
+    def pair(self) -> Pair:
+        """Its algorithm and scenario."""
+        return self.algorithm, self.scenario
+
+    def options(self) -> list[str]:
+        """The words by which ``fedhpc run`` knows it."""
+        return ["--algorithm", self.algorithm, "--scenario", self.scenario, "--trial", str(self.trial)]
+
+
+@dataclass(frozen=True, order=True)
+class TuningRun(Run):
+    """A run that tries one point of an algorithm's grid. ``point`` is that point in words, and ``key`` tells all of
+    the run's settings, in short."""
+
+    point: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.algorithm}/{self.scenario}/{self.point}"
+
+    def file(self, folder: Path, suffix: str) -> Path:
+        """``FOLDER/tuning/<algorithm>/<scenario>/<key><suffix>``."""
+        return folder / "tuning" / self.algorithm / self.scenario / f"{self.key}{suffix}"
+
+    def options(self) -> list[str]:
+        return ["--algorithm", self.algorithm, "--scenario", self.scenario, "--point", self.point]
 
 
 class RunSettings(Settings):
@@ -69,7 +108,7 @@ class Experiment(Settings):
     name: str = Field(pattern=r"^[^/]*[^/.][^/]*$")
     title: str = ""
     seed: int = Field(0, ge=0, lt=2**63)
-    trials: int = Field(1, ge=1, le=10**5)
+    trials: int = Field(1, ge=1, le=MOST_TRIALS)
     task: Task
     client: dict[str, Any] = Field(default_factory=dict)
     server_optimizer: dict[str, Any] = Field(default_factory=dict)
@@ -77,7 +116,9 @@ class Experiment(Settings):
     scenarios: dict[Name, Scenario] = Field(min_length=1)
     budget: Budget
     evaluation: Evaluation
+    tuning: Tuning | None = None
     _file: Path = PrivateAttr(Path("experiment.yaml"))
+    _points: dict[str, dict[str, Point]] = PrivateAttr(default_factory=dict)
 
     @property
     def file(self) -> Path:
@@ -141,6 +182,21 @@ class Experiment(Settings):
                 )
         return scenarios
 
+    @field_validator("tuning")
+    @classmethod
+    def _there_is_something_to_tune(cls, tuning: Tuning | None, others: ValidationInfo) -> Tuning | None:
+        task = others.data.get("task")
+        if tuning is None or task is None:
+            return tuning
+        if not isinstance(task, Classification):
+            raise ValueError("the null task trains nothing, so that there is nothing to tune; remove this block")
+        if tuning.metric == "straggler_accuracy" and not task.has_stragglers:
+            raise ValueError(
+                "metric: straggler_accuracy, but the task has no straggler clients; take total_accuracy or add "
+                "task.stragglers"
+            )
+        return tuning
+
     def runs(self) -> Iterator[Run]:
         """Every cell of the sweep; all of trial 0 first, so that a sweep shows something of everything early."""
         for trial in range(self.trials):
@@ -148,16 +204,71 @@ class Experiment(Settings):
                 for scenario in self.scenarios:
                     yield Run(algorithm, scenario, trial)
 
-    def settings_of(self, run: Run) -> RunSettings:
-        """The resolved settings of one run."""
+    def trials_of(self, pair: Pair) -> list[Run]:
+        """The pair's cells."""
+        return [Run(*pair, trial) for trial in range(self.trials)]
+
+    def pairs(self) -> Iterator[Pair]:
+        """The algorithms that are tuned, each in every scenario."""
+        for algorithm in self.tuning.grid if self.tuning else ():
+            for scenario in self.scenarios:
+                yield algorithm, scenario
+
+    def tuning_runs(self, pair: Pair) -> Iterator[TuningRun]:
+        """One run for every point of the pair's grid, in the grid's order."""
+        algorithm, scenario = pair
+        for text, tried in self.points(algorithm).items():
+            key = self._settings(tried.algorithm, scenario, self._tuning_budget, TUNING_TRIAL).digest("")[:16]
+            yield TuningRun(algorithm, scenario, TUNING_TRIAL, text, key)
+
+    def points(self, algorithm: str) -> dict[str, Point]:
+        """The points of an algorithm's grid, by their words, in the grid's order; none where it is not tuned."""
+        if self.tuning is None or algorithm not in self.tuning.grid:
+            return {}
+        if algorithm not in self._points:
+            tried = points(self.algorithms[algorithm], self.tuning.grid[algorithm])
+            self._points[algorithm] = {str(each): each for each in tried}
+        return self._points[algorithm]
+
+    def tried(self) -> Iterator[tuple[str, Algorithm]]:
+        """Every algorithm that is run, by its name: as it is written, and as each point of its grid has it."""
+        for name, algorithm in self.algorithms.items():
+            yield name, algorithm
+            for each in self.points(name).values():
+                yield name, each.algorithm
+
+    def grid_digest(self, pair: Pair) -> str:
+        """The hash of all that the choice among the pair's points depends on, beside the data themselves."""
+        assert self.tuning is not None
+        return _digest([self.tuning.metric, [run.key for run in self.tuning_runs(pair)]])
+
+    def settings_of(self, run: Run, chosen: Mapping[str, Any] | None = None) -> RunSettings:
+        """The resolved settings of one run. ``chosen`` are the values that tuning found for a trial's pair; without
+        them a trial has its algorithm as it is written. Raises ValidationError where they do not fit it."""
+        algorithm = self.algorithms[run.algorithm]
+        if isinstance(run, TuningRun):
+            tried = self.points(run.algorithm)[run.point].algorithm
+            return self._settings(tried, run.scenario, self._tuning_budget, run.trial)
+        if chosen is not None:
+            algorithm = point(algorithm, chosen).algorithm
+        return self._settings(algorithm, run.scenario, self.budget, run.trial)
+
+    @property
+    def _tuning_budget(self) -> Budget:
+        """The experiment's own, ended earlier by what ``tuning.budget`` gives."""
+        if self.tuning is None or self.tuning.budget is None:
+            return self.budget
+        return self.budget.model_copy(update=self.tuning.budget.model_dump(exclude_none=True))
+
+    def _settings(self, algorithm: Algorithm, scenario: str, budget: Budget, trial: int) -> RunSettings:
         return RunSettings.model_construct(
             task=self.task,
-            algorithm=self.algorithms[run.algorithm],
-            scenario=self.scenarios[run.scenario],
-            budget=self.budget,
+            algorithm=algorithm,
+            scenario=self.scenarios[scenario],
+            budget=budget,
             evaluation=self.evaluation,
             seed=self.seed,
-            trial=run.trial,
+            trial=trial,
         )
 
 
@@ -206,10 +317,13 @@ def load_experiment(path: Path) -> Experiment:
     if not isinstance(raw, dict):
         raise ExperimentError(path, ["the file holds no settings; see configs/experiments/quickstart.yaml"])
     filled = {"name": path.stem, **_with_defaults(raw)}
+    of_tuning = tuning_mistakes(filled)
     try:
         experiment = Experiment.model_validate(filled)
     except ValidationError as error:
-        raise ExperimentError(path, sentences(error, Experiment, raw, filled)) from None
+        raise ExperimentError(path, [*sentences(error, Experiment, raw, filled), *of_tuning]) from None
+    if of_tuning:
+        raise ExperimentError(path, of_tuning)
     experiment._file = path.resolve()
     return experiment
 

@@ -32,6 +32,7 @@ from fedhpc.federation.schedule import make_schedule
 from fedhpc.federation.virtual_server import ScheduleError, ServerUpdate, VirtualServer
 from fedhpc.mistakes import ExperimentError
 from fedhpc.ranks.world import abort_together, agree, join_world, local_rank, wait_for_all, watched
+from fedhpc.store.choice import settings_in
 from fedhpc.store.lease import LeaseHeld, LeaseLost, check_lease, live_owner
 from fedhpc.store.progress import Progress, write_progress
 from fedhpc.store.record import RunRecord
@@ -87,7 +88,7 @@ def run(
     """
     world = join_world()
     started = time.time()
-    settings = experiment.settings_of(cell)
+    settings = agree(world, lambda: settings_in(folder, experiment, cell))
     start = agree(world, lambda: _prepare(experiment, cell, settings, folder, lease))
     if start.finished:
         return False

@@ -331,3 +331,137 @@ def test_text_that_trips_the_parser_is_told_in_words(tmp_path: Path, text: str) 
 def test_numbers_and_words_that_no_run_could_use(tiny: Callable[..., Path], change: Change, sentence: str) -> None:
     found = mistakes(tiny(change))
     assert [one for one in found if one.startswith(sentence)], found
+
+
+def tune(**grid: Any) -> Change:
+    return lambda settings: settings.update(tuning={"metric": "loss", "grid": grid})
+
+
+RATES = {"client.optimizer.rate": [0.1, 0.2]}
+
+
+def test_every_mistake_of_a_tuning_at_once(tiny: Callable[..., Path]) -> None:
+    def change(settings: dict[str, Any]) -> None:
+        settings["algorithms"]["over"]["over_selection"] = 3
+        settings["tuning"] = {
+            "metric": "straggler_acuracy",
+            "budgett": 3,
+            "budget": {"client_updates": 61, "server_updates": 0},
+            "grid": {
+                "fedbuf": RATES,
+                "fedbuff": {
+                    "server_optimizer.rat": [1, 2],
+                    "clint.batch_size": [3],
+                    "client.optimizer.rate": [-1, 0.1, "x"],
+                    "concurrency": [8, 2],
+                },
+                "fedavg": {"client.optimizer": [{"name": "sgd", "rate": 1}], "deadline": [None, 1.0]},
+                "over": {"over_selection": [3, "six"]},
+                "prox": {"server_optimizer.rate": [1, 1.0]},
+            },
+        }
+
+    found = mistakes(tiny(change))
+    expected = [
+        "algorithms.over.over_selection: 3 is below cohort 4",
+        "tuning.metric: 'straggler_acuracy' is not allowed; did you mean 'straggler_accuracy'?",
+        "tuning.budgett: unknown key; did you mean 'budget'?; tuning has the keys metric, grid, budget",
+        "tuning.budget.server_updates: 0 is not allowed",
+        "tuning.budget.client_updates: 61 exceeds the experiment's own 60; lower it or leave it out",
+        "tuning.grid.fedbuf: unknown algorithm; did you mean 'fedbuff'?; known: fedavg, over, prox, fedbuff",
+        "tuning.grid.fedbuff.server_optimizer.rat: unknown key; did you mean 'rate'?",
+        "tuning.grid.fedbuff.clint.batch_size: unknown key; did you mean 'client'?",
+        "tuning.grid.fedbuff.client.optimizer.rate: -1 is not allowed",
+        "tuning.grid.fedbuff.client.optimizer.rate: 'x' is not allowed",
+        "tuning.grid.fedbuff: with client.optimizer.rate=-1,clint.batch_size=3,concurrency=2,server_optimizer.rat=1, "
+        "buffer_size: 3 exceeds concurrency 2",
+        "tuning.grid.fedavg.client.optimizer: a grid's values are no blocks; name a key within",
+        "tuning.grid.over.over_selection: 'six' is not allowed",
+        "tuning.grid.prox: server_optimizer.rate=1.0 is given twice; leave one out",
+    ]
+    for sentence in expected:
+        assert [one for one in found if one.startswith(sentence)], (sentence, found)
+    assert len(found) == len(expected), found
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            lambda settings: (
+                settings.update(task={"kind": "null", "clients": 20, "examples": 10, "stragglers": 5})
+                or tune(fedavg=RATES)(settings)
+            ),
+            "tuning: the null task trains nothing, so that there is nothing to tune; remove this block",
+        ),
+        (
+            lambda settings: (
+                settings["task"].pop("stragglers")
+                and settings["scenarios"].pop("domain")
+                and settings.update(tuning={"metric": "straggler_accuracy", "grid": {"fedavg": RATES}})
+            ),
+            "tuning.metric: straggler_accuracy, but the task has no straggler clients; take total_accuracy",
+        ),
+        (tune(fedavg={"cohort": 3}), "tuning.grid.fedavg.cohort: 3 is not allowed: it should be a valid list"),
+        (tune(fedavg={"cohort": []}), "tuning.grid.fedavg.cohort: list of 0 is not allowed"),
+        (tune(fedavg={}), "tuning.grid.fedavg: dict of 0 is not allowed"),
+        (tune(), "tuning.grid: dict of 0 is not allowed"),
+        (tune(fedavg={"cohort.size": [3]}), "tuning.grid.fedavg.cohort.size: "),
+        (
+            tune(fedavg={"cohort": list(range(1, 102)), "deadline": list(range(1, 101))}),
+            "tuning.grid.fedavg: 10,100 points; 10,000 are the most",
+        ),
+        (
+            lambda settings: (
+                settings["algorithms"].update(tuning={"scheduler": "synchronous", "cohort": 2})
+                or tune(tuning=RATES)(settings)
+            ),
+            "algorithms.tuning: this name is taken by the folder of the tuning runs; give another",
+        ),
+    ],
+)
+def test_a_tuning_that_cannot_be(tiny: Callable[..., Path], change: Change, sentence: str) -> None:
+    found = mistakes(tiny(change))
+    assert [one for one in found if one.startswith(sentence)], found
+    assert len(found) == 1
+
+
+def test_tuning_runs_are_none_of_the_trials_and_leave_them_as_they_are(tiny: Callable[..., Path]) -> None:
+    before = digests(tiny())
+
+    def change(settings: dict[str, Any]) -> None:
+        tune(fedbuff={**RATES, "server_optimizer.rate": [1, 3]})(settings)
+        settings["tuning"]["budget"] = {"client_updates": 30, "server_updates": 5}
+
+    file = tiny(change)
+    assert digests(file) == before
+    experiment = load_experiment(file)
+    assert list(experiment.pairs()) == [("fedbuff", "alike"), ("fedbuff", "domain")]
+    runs = [run for pair in experiment.pairs() for run in experiment.tuning_runs(pair)]
+    assert len(runs) == len({run.key for run in runs}) == 8
+    assert [run.point for run in runs[:2]] == [
+        f"client.optimizer.rate=0.1,server_optimizer.rate={rate}" for rate in ("1.0", "3.0")
+    ]
+    settings = experiment.settings_of(runs[3])
+    assert (settings.trial, settings.seed) == (100_000, experiment.seed)
+    assert settings.algorithm.client.optimizer.rate == 0.2
+    assert settings.algorithm.server_optimizer.rate == 3.0
+    assert settings.budget.model_dump() == {"client_updates": 30, "server_updates": 5, "virtual_seconds": None}
+    # A trial with the chosen values is the trial of a plain experiment with these values.
+    chosen = experiment.settings_of(Run("fedbuff", "domain", 1), experiment.points("fedbuff")[runs[3].point].values)
+    plain = load_experiment(
+        tiny(
+            lambda settings: settings["algorithms"]["fedbuff"].update(
+                client={"optimizer": {"rate": 0.2}}, server_optimizer={"rate": 3}
+            )
+        )
+    )
+    assert chosen.digest("content") == plain.settings_of(Run("fedbuff", "domain", 1)).digest("content")
+
+
+def test_a_tuning_is_dumped_and_read_again(tiny: Callable[..., Path], tmp_path: Path) -> None:
+    experiment = load_experiment(tiny(tune(fedbuff={"concurrency": [8, 9], "client.optimizer.rate": [1, "2e-1"]})))
+    again = load_experiment(written(tmp_path, dump_experiment(experiment)))
+    for pair in experiment.pairs():
+        assert list(again.tuning_runs(pair)) == list(experiment.tuning_runs(pair))
+        assert again.grid_digest(pair) == experiment.grid_digest(pair)

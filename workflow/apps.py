@@ -13,22 +13,23 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
 
 from fedhpc.data.preparation import prepared_data
-from fedhpc.experiment import Run, load_experiment
+from fedhpc.experiment import Pair, Run, load_experiment
 from fedhpc.ranks.world import LOG
 from fedhpc.store.lease import LeaseLost, check_lease, live_owner
 from fedhpc.store.progress import Progress, read_progress, write_progress
 from fedhpc.store.run_file import finished_digest
 from workflow.parent_death import end_with_parent
 from workflow.processes import RUN, SWEEP, end_processes
-from workflow.results_folder import EXPERIMENT, log_file
+from workflow.results_folder import EXPERIMENT, digests, log_file
 from workflow.sites import Site
+from workflow.tuning import settle, write_reports
 
 _TAIL = 20
 _ORNAMENT = re.compile(
@@ -98,8 +99,8 @@ def train(folder: Path, run: Run, digest: str, site: Site, lease: str, prepared:
     _make_room(log)
     _tell(folder, run, "running", "", log)
     command = [*site.launch(), sys.executable, "-m", "workflow", "run", str(folder / EXPERIMENT)]
-    command += ["--algorithm", run.algorithm, "--scenario", run.scenario, "--trial", str(run.trial)]
-    command += ["--output", str(folder), "--lease", lease, "--checkpoint-seconds", str(site.checkpoint_seconds)]
+    command += [*run.options(), "--output", str(folder), "--lease", lease]
+    command += ["--checkpoint-seconds", str(site.checkpoint_seconds)]
     command += ["--step", json.dumps(site.step.given)]
     environment = rank_environment(site, marks) | {LOG: str(log)}
     status = _job(command, environment, log, marks, lambda: check_lease(folder, lease))
@@ -110,12 +111,24 @@ def train(folder: Path, run: Run, digest: str, site: Site, lease: str, prepared:
         raise failure
 
 
+def choose(folder: Path, pair: Pair, lease: str, inputs: Sequence[Any] = ()) -> dict[Run, str]:
+    """Settles a pair whose points have all been tried, and returns the digests of its trials. ``inputs`` are the
+    futures of the points that had still to be tried."""
+    check_lease(folder, lease)
+    experiment = load_experiment(folder / EXPERIMENT)
+    found = digests(experiment, {pair: settle(folder, experiment, pair)})
+    return {run: found[run] for run in experiment.trials_of(pair)}
+
+
+def train_chosen(folder: Path, run: Run, chosen: Mapping[Run, str], site: Site, lease: str, prepared: object) -> None:
+    """Trains a trial of a pair that is settled by then: ``chosen`` is what ``choose`` returned."""
+    train(folder, run, chosen[run], site, lease, prepared)
+
+
 def report(folder: Path, lease: str, inputs: Sequence[Any] = ()) -> str:
     """Collects what is finished into the folder's report and returns its text. ``inputs`` are the runs' futures."""
-    from fedhpc.analysis.report import write_report
-
     check_lease(folder, lease)
-    return write_report(folder)
+    return write_reports(folder)
 
 
 def _make_room(log: Path) -> None:

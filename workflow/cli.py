@@ -58,20 +58,22 @@ def run(
     experiment: ExperimentFile,
     algorithm: Annotated[str, typer.Option(help="One of the experiment's algorithms.")],
     scenario: Annotated[str, typer.Option(help="One of its scenarios.")],
-    trial: Annotated[int, typer.Option(help="One of its trials, from 0.")],
     output: Annotated[Path, typer.Option(help="Results folder.")],
+    trial: Annotated[int | None, typer.Option(help="One of its trials, from 0.")] = None,
+    point: Annotated[
+        str | None, typer.Option(help="Instead, a point of the algorithm's grid: client.optimizer.rate=0.1,...")
+    ] = None,
     lease: Annotated[str | None, typer.Option(help="The token of the sweep that this run belongs to.")] = None,
     checkpoint_seconds: Annotated[float, typer.Option(min=0.0, help="Seconds between checkpoints.")] = 30.0,
     step: Annotated[str, typer.Option(help="How steps are computed, as a site has it: '{form: plain}'.")] = "{}",
 ) -> None:
     """Run one run of an experiment: alone, or on many ranks behind mpiexec."""
-    from fedhpc.experiment import Run, load_experiment
+    from fedhpc.experiment import load_experiment
     from fedhpc.run import run as live
     from workflow.sites import step_wishes
 
     loaded = load_experiment(experiment)
-    cell = Run(algorithm, scenario, trial)
-    _refuse_unknown(loaded, cell)
+    cell = _cell(loaded, algorithm, scenario, trial, point)
     wishes = step_wishes(step)
     computed = live(loaded, cell, output.resolve(), lease=lease, checkpoint_seconds=checkpoint_seconds, step=wishes)
     if _speaks():
@@ -89,14 +91,12 @@ def status(folder: Folder) -> None:
 
 @app.command()
 def report(folder: Folder) -> None:
-    """Print the table of a results folder, and write it there."""
-    from fedhpc.analysis.report import write_report
+    """Print the table of a results folder and what was tuned, and write them there."""
     from fedhpc.mistakes import ExperimentError
-    from workflow.results_folder import read_experiment
+    from workflow.tuning import write_reports
 
-    read_experiment(folder)
     try:
-        typer.echo(write_report(folder))
+        typer.echo(write_reports(folder))
     except FileNotFoundError as nothing:
         raise ExperimentError(folder, [str(nothing).removeprefix(f"{folder}: ")]) from None
 
@@ -155,19 +155,29 @@ def _told_in_words() -> tuple[type[Exception], ...]:
     return ExperimentError, MeasuringFailed, *of_runs
 
 
-def _refuse_unknown(experiment: "Experiment", run: "Run") -> None:
+def _cell(experiment: "Experiment", algorithm: str, scenario: str, trial: int | None, point: str | None) -> "Run":
+    """The run that is asked for. Raises ExperimentError where the experiment has none such."""
+    from fedhpc.experiment import Run
     from fedhpc.mistakes import ExperimentError
     from workflow.results_folder import unknown_name
 
     mistakes = []
-    if run.algorithm not in experiment.algorithms:
-        mistakes.append(unknown_name("--algorithm", run.algorithm, experiment.algorithms))
-    if run.scenario not in experiment.scenarios:
-        mistakes.append(unknown_name("--scenario", run.scenario, experiment.scenarios))
-    if not 0 <= run.trial < experiment.trials:
-        mistakes.append(f"--trial: {run.trial} is not there; the experiment's trials are 0 to {experiment.trials - 1}")
+    if algorithm not in experiment.algorithms:
+        mistakes.append(unknown_name("--algorithm", algorithm, experiment.algorithms))
+    if scenario not in experiment.scenarios:
+        mistakes.append(unknown_name("--scenario", scenario, experiment.scenarios))
+    if (trial is None) == (point is None):
+        mistakes.append("--trial: give either a trial or, for a tuning run, a --point; one of them and not both")
+    elif trial is not None and not 0 <= trial < experiment.trials:
+        mistakes.append(f"--trial: {trial} is not there; the experiment's trials are 0 to {experiment.trials - 1}")
+    elif point is not None and algorithm in experiment.algorithms and point not in experiment.points(algorithm):
+        known = experiment.points(algorithm)
+        mistakes.append(unknown_name("--point", point, known) if known else f"--point: {algorithm} is not tuned")
     if mistakes:
         raise ExperimentError(experiment.file, mistakes)
+    if trial is not None:
+        return Run(algorithm, scenario, trial)
+    return next(run for run in experiment.tuning_runs((algorithm, scenario)) if run.point == point)
 
 
 def _speaks() -> bool:

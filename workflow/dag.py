@@ -1,14 +1,17 @@
-"""An experiment as a DAG in Parsl: prepare the data once -> runs in parallel -> report.
+"""An experiment as a DAG in Parsl: prepare the data once -> (tune) -> runs in parallel -> report.
 
 1. Refuse what cannot work or would mix with other results (law 6); take the lease of the folder (law 7).
 2. Runs whose results are there are left out (law 5); the others wait for the data and for nothing else.
-3. The report waits until every run has ended, well or not.
+3. Where an algorithm is tuned, its trials in a scenario wait for the choice among that pair's points, and that for the
+   pair's tuning runs.
+4. The report waits until every run has ended, well or not.
 """
 
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from parsl import python_app
@@ -20,11 +23,12 @@ from fedhpc.clients.steps.choice_file import OtherChoice, choice_file, refuse_ot
 from fedhpc.clients.steps.step_choice import StepWishes
 from fedhpc.data.federated import open_prepared
 from fedhpc.data.preparation import population_of, prepared_data
-from fedhpc.experiment import Experiment, Run, load_experiment
+from fedhpc.experiment import Experiment, Pair, Run, TuningRun, load_experiment
 from fedhpc.federation.population import Population
 from fedhpc.mistakes import ExperimentError
 from fedhpc.store.lease import take_lease
 from fedhpc.task import Classification
+from fedhpc.tuning import relocated
 from workflow import apps
 from workflow.processes import SWEEP, end_processes
 from workflow.results_folder import (
@@ -33,26 +37,35 @@ from workflow.results_folder import (
     finished,
     forget_failures,
     make_writable,
+    recorded_choices,
     refuse_foreign,
     write_experiment,
 )
 from workflow.sites import Site, load_site
+from workflow.tuning import settled
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A results folder that is ours, and what there is to do in it. ``digests`` are those of the results to come."""
+    """A results folder that is ours, and what there is to do in it. ``digests`` are those of the results to come, of
+    tuning runs and trials; ``unsettled`` are the trials whose settings wait for their pair's tuning."""
 
     folder: Path
     lease: str
     digests: dict[Run, str]
+    unsettled: dict[Pair, list[Run]]
     finished: list[Run]
 
     @property
+    def runs(self) -> list[Run]:
+        """All of them, done or not."""
+        return [*self.digests, *chain.from_iterable(self.unsettled.values())]
+
+    @property
     def waiting(self) -> list[Run]:
-        """The runs that have no result yet."""
+        """The runs that have no result yet, as far as that is known."""
         done = set(self.finished)
-        return [run for run in self.digests if run not in done]
+        return [run for run in self.runs if run not in done]
 
 
 @dataclass(frozen=True)
@@ -93,8 +106,8 @@ def open_folder(experiment: Experiment, folder: Path, site: Site) -> Iterator[Op
 
     Raises ExperimentError where the experiment cannot be run there, LeaseHeld where a live sweep has the folder.
     """
-    expected = digests(experiment)
     folder = folder.resolve()
+    expected = digests(experiment, recorded_choices(folder, experiment))
     make_writable(folder)
     with take_lease(folder) as lease:
         # A killed sweep's processes outlive it; the lease makes them harmless, but they hold cores.
@@ -106,24 +119,34 @@ def open_folder(experiment: Experiment, folder: Path, site: Site) -> Iterator[Op
         refuse_wishes(experiment, site.step)
         refuse_other_steps(experiment, prepared, folder, site.step)
         write_experiment(experiment, folder)
-        yield Opened(folder, lease.token, expected, finished(folder, expected))
+        chosen = settled(folder, experiment, expected)
+        expected = digests(experiment, chosen)
+        unsettled = {pair: experiment.trials_of(pair) for pair in experiment.pairs() if pair not in chosen}
+        yield Opened(folder, lease.token, expected, unsettled, finished(folder, expected))
 
 
 def submit(opened: Opened, site: Site) -> Sweep:
     """The DAG, in the loaded DataFlowKernel."""
     folder, lease = opened.folder, opened.lease
     prepare_data, train, report = python_app(apps.prepare_data), python_app(apps.train), python_app(apps.report)
+    choose, train_chosen = python_app(apps.choose), python_app(apps.train_chosen)
     runs: dict[Run, AppFuture] = {}
     forget_failures(folder, opened.waiting)
     if opened.waiting:
         data = prepare_data(folder, lease)
-        runs = {run: train(folder, run, opened.digests[run], site, lease, data) for run in opened.waiting}
+        known = [run for run in opened.waiting if run in opened.digests]
+        runs = {run: train(folder, run, opened.digests[run], site, lease, data) for run in known}
+        for pair, trials in opened.unsettled.items():
+            points = [runs[run] for run in known if isinstance(run, TuningRun) and run.pair == pair]
+            chosen = choose(folder, pair, lease, inputs=points)
+            runs |= {run: train_chosen(folder, run, chosen, site, lease, data) for run in trials}
     closing = report(folder, lease, inputs=[_ended(future) for future in runs.values()])
     return Sweep(folder, opened.finished, runs, closing)
 
 
 def failure(future: AppFuture) -> BaseException | None:
-    """Why an app that has ended failed, or None: its own error, or that of the data which it waited for in vain."""
+    """Why an app that has ended failed, or None: its own error, or that of the data or the tuning run which it waited
+    for in vain."""
     error = future.exception()
     while isinstance(error, PropagatedException) and error.dependent_exceptions_tids:
         error = error.dependent_exceptions_tids[0][0]
@@ -131,12 +154,17 @@ def failure(future: AppFuture) -> BaseException | None:
 
 
 def refuse_unfit(experiment: Experiment, population: Population) -> None:
-    """Raises ExperimentError where an algorithm cannot work with these clients."""
-    mistakes = [
-        f"algorithms.{name}.{mistake}"
-        for name, algorithm in experiment.algorithms.items()
-        for mistake in algorithm.mistakes(population, experiment.budget)
-    ]
+    """Raises ExperimentError where an algorithm, or a point of its grid, cannot work with these clients."""
+    mistakes: list[str] = []
+    for name, algorithm in experiment.algorithms.items():
+        told = algorithm.mistakes(population, experiment.budget)
+        mistakes += [f"algorithms.{name}.{mistake}" for mistake in told]
+        for point in experiment.points(name).values():
+            found = [
+                mistake for mistake in point.algorithm.mistakes(population, experiment.budget) if mistake not in told
+            ]
+            mistakes += [relocated(name, point.values, mistake) for mistake in found]
+            told += found
     if mistakes:
         raise ExperimentError(experiment.file, mistakes)
 
@@ -146,30 +174,30 @@ def refuse_wishes(experiment: Experiment, wishes: StepWishes) -> None:
     is seen where the runs are, and the model's size decides nothing here."""
     if not isinstance(experiment.task, Classification):
         return
-    mistakes = []
-    for name, algorithm in experiment.algorithms.items():
+    mistakes: dict[str, None] = {}
+    for name, algorithm in experiment.tried():
         device = wishes.device or ("cuda" if algorithm.client.precision == "tf32" else "cpu")
         try:
             candidates(experiment.task.model, algorithm.client, device, algorithm.updates, 1, wishes)
         except UnfitChoice as error:
-            mistakes.append(f"algorithms.{name}: {error}")
+            mistakes[f"algorithms.{name}: {error}"] = None
     if mistakes:
-        raise ExperimentError(experiment.file, mistakes)
+        raise ExperimentError(experiment.file, list(mistakes))
 
 
 def refuse_other_steps(experiment: Experiment, prepared: Path | None, folder: Path, wishes: StepWishes) -> None:
     """Raises ExperimentError where the folder's results were computed in another way than the site wishes."""
     if prepared is None or not isinstance(experiment.task, Classification):
         return
-    data, mistakes = open_prepared(prepared), []
-    for name, algorithm in experiment.algorithms.items():
+    data, mistakes = open_prepared(prepared), dict[str, None]()
+    for name, algorithm in experiment.tried():
         file = choice_file(folder / name, experiment.task.model, algorithm.client, data.shape, data.classes)
         try:
             refuse_other_choice(file, wishes)
         except OtherChoice as error:
-            mistakes.append(f"algorithms.{name}: {error}")
+            mistakes[f"algorithms.{name}: {error}"] = None
     if mistakes:
-        raise ExperimentError(experiment.file, mistakes)
+        raise ExperimentError(experiment.file, list(mistakes))
 
 
 def _ended(future: AppFuture) -> "Future[None]":

@@ -1,5 +1,6 @@
 """``fedhpc plan``: what an experiment would run and cost, found out without running it."""
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,14 +12,23 @@ from rich.table import Table
 
 from fedhpc.data.paths import DataMissing
 from fedhpc.data.preparation import population_of, prepared_data
-from fedhpc.experiment import Experiment, Run, RunSettings
+from fedhpc.experiment import Experiment, Run, RunSettings, TuningRun
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedule import make_schedule
+from fedhpc.federation.schedulers import Algorithm
 from fedhpc.federation.virtual_server import ServerUpdate
 from fedhpc.mistakes import ExperimentError
 from fedhpc.task import Classification
 from workflow.dag import refuse_unfit
-from workflow.results_folder import default_folder, digests, finished, refuse_foreign
+from workflow.results_folder import (
+    current_choices,
+    default_folder,
+    digests,
+    finished,
+    recorded_choices,
+    refuse_foreign,
+    tuning_runs,
+)
 from workflow.sites import Site
 
 _SECONDS_TO_PLAY = 5.0
@@ -26,8 +36,11 @@ _SECONDS_TO_PLAY = 5.0
 
 @dataclass(frozen=True)
 class Cost:
-    """What one run of (algorithm, scenario) comes to; trial 0 stands for all. ``virtual_seconds`` are the federation's,
-    ``core_seconds`` those of local training here. ``exact`` is False where the schedule was played in part only."""
+    """What runs of (algorithm, scenario) come to: one trial, of which trial 0 stands for all, or all tuning runs.
+
+    ``virtual_seconds`` are the federation's, ``core_seconds`` those of local training here. ``exact`` is False where
+    the schedule was played in part only.
+    """
 
     algorithm: str
     scenario: str
@@ -40,16 +53,18 @@ class Cost:
 
 
 def print_plan(experiment: Experiment, site: Site, console: Console) -> None:
-    """Prints the runs, how they would share the site, and what each would cost.
+    """Prints the runs, those that tune among them, how they would share the site, and what each would cost.
 
     Warns where a data file is still to be fetched. Raises ExperimentError where the data are not as the task says, or
     an algorithm cannot work with their clients.
     """
-    runs = sum(1 for _ in experiment.runs())
+    tuning = sum(1 for _ in tuning_runs(experiment))
+    runs = tuning + sum(1 for _ in experiment.runs())
+    before = f"{_count(tuning, 'tuning run')}, then " if tuning else ""
     console.print(
-        f"{experiment.name}: {_count(len(experiment.algorithms), 'algorithm')} x "
+        f"{experiment.name}: {before}{_count(len(experiment.algorithms), 'algorithm')} x "
         f"{_count(len(experiment.scenarios), 'scenario')} x {_count(experiment.trials, 'trial')} = "
-        f"{_count(runs, 'run')}, {_count(site.ranks_per_run, 'rank')} each, {site.runs_at_a_time} at a time\n"
+        f"{_count(runs - tuning, 'run')}, {_count(site.ranks_per_run, 'rank')} each, {site.runs_at_a_time} at a time\n"
         f"results go to {default_folder(experiment)}, unless --output says otherwise",
         highlight=False,
         soft_wrap=True,
@@ -62,14 +77,18 @@ def print_plan(experiment: Experiment, site: Site, console: Console) -> None:
             return
         population = population_of(experiment.task, prepared)
         refuse_unfit(experiment, population)
-        folder, expected = default_folder(experiment), digests(experiment)
-        refuse_foreign(folder, experiment, expected)
-        done = len(finished(folder, expected))
-        costs = list(estimate(experiment, population, prepared, site))
+        folder = default_folder(experiment)
+        refuse_foreign(folder, experiment, digests(experiment, recorded_choices(folder, experiment)))
+        done = len(finished(folder, digests(experiment, current_choices(folder, experiment))))
+        of_tuning = list(estimate_tuning(experiment, population, prepared, site))
+        of_trials = list(estimate(experiment, population, prepared, site))
     if done:
         console.print(f"{done} of the {runs} are finished there already", highlight=False)
-    console.print(_table(costs, experiment.trials))
-    total = experiment.trials * sum(cost.core_seconds for cost in costs)
+    if of_tuning:
+        console.print(_table(of_tuning, "tuning: all points of each grid together"))
+    console.print(_table(of_trials, f"one run of each ({_count(experiment.trials, 'trial')} in all)"))
+    total = sum(cost.core_seconds for cost in of_tuning)
+    total += experiment.trials * sum(cost.core_seconds for cost in of_trials)
     if isinstance(experiment.task, Classification):
         cores = site.runs_at_a_time * site.ranks_per_run
         console.print(
@@ -81,23 +100,60 @@ def print_plan(experiment: Experiment, site: Site, console: Console) -> None:
 
 
 def estimate(experiment: Experiment, population: Population, prepared: Path | None, site: Site) -> Iterator[Cost]:
-    """One row for each algorithm and scenario."""
-    for algorithm in experiment.algorithms:
-        per_step = _seconds_per_step(experiment, algorithm, prepared, site)
+    """One row for each algorithm and scenario; an algorithm that is tuned is taken as it is written."""
+    for algorithm, settings in experiment.algorithms.items():
+        per_step = _seconds_per_step(experiment, algorithm, settings, prepared, site)
         for scenario in experiment.scenarios:
-            settings = experiment.settings_of(Run(algorithm, scenario, 0))
-            last, share = _play(settings, population)
-            totals = last.totals
-            yield Cost(
-                algorithm,
-                scenario,
-                totals.server_updates / share,
-                totals.client_updates / share,
-                totals.local_steps / share,
-                last.time / share,
-                totals.local_steps / share * per_step,
-                share == 1.0,
-            )
+            run = Run(algorithm, scenario, 0)
+            yield _cost(run, experiment.settings_of(run), population, per_step)
+
+
+def estimate_tuning(
+    experiment: Experiment, population: Population, prepared: Path | None, site: Site
+) -> Iterator[Cost]:
+    """One row for each algorithm that is tuned and scenario: all of its points together. Of points that differ in
+    nothing that costs, one stands for all."""
+    per_step: dict[str, float] = {}
+    for pair in experiment.pairs():
+        alike: dict[str, list[TuningRun]] = {}
+        for run in experiment.tuning_runs(pair):
+            alike.setdefault(_what_costs(experiment.points(run.algorithm)[run.point].algorithm), []).append(run)
+        costs = []
+        for kind, runs in alike.items():
+            settings = experiment.settings_of(runs[0])
+            if kind not in per_step:
+                per_step[kind] = _seconds_per_step(experiment, pair[0], settings.algorithm, prepared, site)
+            costs += [_cost(runs[0], settings, population, per_step[kind])] * len(runs)
+        yield Cost(
+            *pair,
+            sum(cost.server_updates for cost in costs),
+            sum(cost.client_updates for cost in costs),
+            sum(cost.local_steps for cost in costs),
+            sum(cost.virtual_seconds for cost in costs),
+            sum(cost.core_seconds for cost in costs),
+            all(cost.exact for cost in costs),
+        )
+
+
+def _what_costs(algorithm: Algorithm) -> str:
+    """All of an algorithm but its rates and the like."""
+    settings = algorithm.model_dump(mode="json", exclude={"server_optimizer"})
+    settings["client"]["optimizer"] = algorithm.client.optimizer.name
+    return json.dumps(settings, sort_keys=True)
+
+
+def _cost(run: Run, settings: RunSettings, population: Population, per_step: float) -> Cost:
+    last, share = _play(settings, population)
+    totals = last.totals
+    return Cost(
+        *run.pair,
+        totals.server_updates / share,
+        totals.client_updates / share,
+        totals.local_steps / share,
+        last.time / share,
+        totals.local_steps / share * per_step,
+        share == 1.0,
+    )
 
 
 def _play(settings: RunSettings, population: Population) -> tuple[ServerUpdate, float]:
@@ -113,7 +169,9 @@ def _play(settings: RunSettings, population: Population) -> tuple[ServerUpdate, 
     return last, 1.0
 
 
-def _seconds_per_step(experiment: Experiment, algorithm: str, prepared: Path | None, site: Site) -> float:
+def _seconds_per_step(
+    experiment: Experiment, name: str, algorithm: Algorithm, prepared: Path | None, site: Site
+) -> float:
     """Core-seconds of one client's mini-batch here; none where nothing is trained."""
     if prepared is None or not isinstance(experiment.task, Classification):
         return 0.0
@@ -121,19 +179,16 @@ def _seconds_per_step(experiment: Experiment, algorithm: str, prepared: Path | N
     from fedhpc.clients.steps.candidates import UnfitChoice
     from fedhpc.data.federated import open_prepared
 
-    settings = experiment.algorithms[algorithm]
     data = open_prepared(prepared)
     try:
-        best, *_ = calibrate(experiment.task.model, settings.client, data, settings.updates, site.step)
+        best, *_ = calibrate(experiment.task.model, algorithm.client, data, algorithm.updates, site.step)
     except UnfitChoice as error:
-        raise ExperimentError(experiment.file, [f"algorithms.{algorithm}: {error}"]) from None
+        raise ExperimentError(experiment.file, [f"algorithms.{name}: {error}"]) from None
     return best[1]
 
 
-def _table(costs: list[Cost], trials: int) -> Table:
-    table = Table(
-        title=f"one run of each ({_count(trials, 'trial')} in all)", title_justify="left", box=None, padding=(0, 1)
-    )
+def _table(costs: list[Cost], title: str) -> Table:
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 1))
     for column in ("algorithm", "scenario"):
         table.add_column(column, no_wrap=True)
     for column in ("client updates", "local steps", "server updates", "virtual hours", "core time"):

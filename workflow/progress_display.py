@@ -71,8 +71,7 @@ class _View:
                 yield f"[{self._done}/{self._total}] {run} is finished"
             else:
                 self._failed += 1
-                reason = f"{error.reason}; log: {error.log}" if isinstance(error, RunFailed) else _first_line(error)
-                yield f"[{self._done}/{self._total}] {run} FAILED: {reason}"
+                yield f"[{self._done}/{self._total}] {run} FAILED: {_reason(run, error)}"
 
     def sentence(self) -> str:
         running = self._running()
@@ -127,5 +126,7 @@ def _fraction(state: RunState) -> float:
     return state.progress.fraction if state.progress else 0.0
 
 
-def _first_line(error: BaseException) -> str:
+def _reason(run: Run, error: BaseException) -> str:
+    if isinstance(error, RunFailed):
+        return f"{error.reason}; log: {error.log}" if error.run == run else f"it waited in vain for {error.run}"
     return (str(error).splitlines() or [type(error).__name__])[0]

@@ -5,11 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from fedhpc.data.paths import find_data
 from fedhpc.data.preparation import fingerprint_of
 from fedhpc.data.settings import DataFile, TextFile
-from fedhpc.experiment import Experiment, Run, dump_experiment, load_experiment
+from fedhpc.experiment import Experiment, Pair, Run, dump_experiment, load_experiment
 from fedhpc.mistakes import ExperimentError, nearest
+from fedhpc.store.choice import Choice, choice_of, read_choice
 from fedhpc.store.progress import read_progress
 from fedhpc.store.replacing import replacing
 from fedhpc.store.run_file import finished_digest
@@ -27,7 +30,7 @@ def default_folder(experiment: Experiment) -> Path:
 
 def log_file(folder: Path, run: Run) -> Path:
     """What a run's ranks print in its latest attempt; the one before ends in ``.log.1``."""
-    return folder / "logs" / run.algorithm / run.scenario / f"trial-{run.trial}.log"
+    return run.file(folder / "logs", ".log")
 
 
 def parsl_folder(folder: Path) -> Path:
@@ -54,10 +57,44 @@ def read_experiment(folder: Path) -> Experiment:
     return load_experiment(folder / EXPERIMENT)
 
 
-def digests(experiment: Experiment) -> dict[Run, str]:
-    """Run -> the digest of its result. Raises ExperimentError where the data are missing."""
-    data = fingerprint_of(experiment)
-    return {run: experiment.settings_of(run).digest(data) for run in experiment.runs()}
+def digests(experiment: Experiment, chosen: Mapping[Pair, Choice] | None = None) -> dict[Run, str]:
+    """Run -> the digest of its result: of all tuning runs, then of the trials. Those of a tuned algorithm are left out
+    where nothing is ``chosen``. Raises ExperimentError where the data are missing."""
+    data, chosen = fingerprint_of(experiment), chosen or {}
+    found = {run: experiment.settings_of(run).digest(data) for run in tuning_runs(experiment)}
+    tuned = set(experiment.pairs())
+    for run in experiment.runs():
+        if run.pair in chosen:
+            found[run] = experiment.settings_of(run, chosen[run.pair].values).digest(data)
+        elif run.pair not in tuned:
+            found[run] = experiment.settings_of(run).digest(data)
+    return found
+
+
+def tuning_runs(experiment: Experiment) -> Iterator[Run]:
+    """Every tuning run, pair by pair: the first pair's trials can begin the soonest."""
+    for pair in experiment.pairs():
+        yield from experiment.tuning_runs(pair)
+
+
+def recorded_choices(folder: Path, experiment: Experiment) -> dict[Pair, Choice]:
+    """What the folder's trials were run with, be it from another grid than now."""
+    found = {pair: read_choice(folder, pair) for pair in experiment.pairs()}
+    return {pair: choice for pair, choice in found.items() if choice and _fits(experiment, pair, choice)}
+
+
+def current_choices(folder: Path, experiment: Experiment) -> dict[Pair, Choice]:
+    """What is chosen from the experiment's own grid."""
+    found = {pair: choice_of(folder, experiment, pair) for pair in experiment.pairs()}
+    return {pair: choice for pair, choice in found.items() if choice and _fits(experiment, pair, choice)}
+
+
+def _fits(experiment: Experiment, pair: Pair, choice: Choice) -> bool:
+    try:
+        experiment.settings_of(Run(*pair, 0), choice.values)
+    except ValidationError:
+        return False
+    return True
 
 
 def finished(folder: Path, expected: Mapping[Run, str]) -> list[Run]:
@@ -90,15 +127,16 @@ def make_writable(folder: Path) -> None:
 def refuse_foreign(folder: Path, experiment: Experiment, expected: Mapping[Run, str]) -> None:
     """Raises ExperimentError where the folder holds results that the experiment would not give: those of another
     task, seed, budget or evaluation, or of a run of this name with other settings or data. Results of algorithms,
-    scenarios and trials that the experiment lacks may stay."""
-    if not any(folder.glob("*/*/trial-*.h5")):
-        return
+    scenarios and trials that the experiment lacks may stay. ``expected`` are the digests of the tuning runs and of the
+    trials as the folder's recorded choices have them."""
     before = read_experiment(folder) if (folder / EXPERIMENT).exists() else None
-    mistakes = list(_differences(before, experiment)) if before else []
+    mistakes = list(_differences(before, experiment)) if before and any(folder.glob("*/*/trial-*.h5")) else []
     for run, digest in expected.items():
         found = finished_digest(run.file(folder, ".h5"))
         if not mistakes and found is not None and found != digest:
             mistakes += _changes(before, experiment, run)
+    if not mistakes:
+        mistakes += _untuned(folder, experiment, expected)
     if mistakes:
         mend = "give another --output, another name to what changed, or remove the results that are there"
         raise ExperimentError(folder, [*mistakes, f"these results are another experiment's: {mend}"])
@@ -116,6 +154,12 @@ def _differences(before: Experiment, now: Experiment) -> Iterator[str]:
         yield from _compared(key, old, new)
 
 
+def _untuned(folder: Path, experiment: Experiment, expected: Mapping[Run, str]) -> Iterator[str]:
+    for run in experiment.runs():
+        if run not in expected and finished_digest(run.file(folder, ".h5")) is not None:
+            yield f"tuning.grid.{run.algorithm}: {run} is there already, and was not tuned in this folder"
+
+
 def _changes(before: Experiment | None, now: Experiment, run: Run) -> list[str]:
     """Why a result of this run is not the one that the experiment would give."""
     told: list[str] = []
@@ -123,6 +167,8 @@ def _changes(before: Experiment | None, now: Experiment, run: Run) -> list[str]:
         old, new = _comparable(before), _comparable(now)
         for block, name in (("algorithms", run.algorithm), ("scenarios", run.scenario)):
             told += _compared(f"{block}.{name}", old[block].get(name), new[block][name])
+        old_grid, new_grid = ((each["tuning"] or {"grid": {}})["grid"].get(run.algorithm) for each in (old, new))
+        told += _compared(f"tuning.grid.{run.algorithm}", old_grid, new_grid)
     return told or [f"{run}: its result comes from other data or another version of fedhpc"]
 
 

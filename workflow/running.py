@@ -15,7 +15,7 @@ from parsl.config import Config
 from parsl.executors import HighThroughputExecutor
 from rich.console import Console
 
-from fedhpc.experiment import Experiment, Run
+from fedhpc.experiment import Experiment, Run, TuningRun
 from workflow import apps
 from workflow.dag import Opened, Sweep, failure, open_folder, submit
 from workflow.processes import SWEEP, end_processes
@@ -92,8 +92,10 @@ def _run(opened: Opened, site: Site, console: Console) -> Sweep:
 
 
 def _announce(opened: Opened, site: Site, console: Console) -> None:
-    runs, waiting = len(opened.digests), len(opened.waiting)
+    runs, waiting = len(opened.runs), len(opened.waiting)
     line = f"{runs} runs, {runs - waiting} of them finished before"
+    if tuning := sum(isinstance(run, TuningRun) for run in opened.runs):
+        line += f"; {tuning} of them tune"
     if waiting:
         line += f"; {site.runs_at_a_time} at a time, {site.ranks_per_run} ranks each"
     console.print(f"{line}. Results: {opened.folder}", markup=False, highlight=False, soft_wrap=True)
@@ -105,7 +107,7 @@ def _close(opened: Opened, failed: dict[Run, BaseException], report: str, consol
     console.print(report, markup=False, highlight=False, soft_wrap=True)
     if failed:
         console.print(
-            f"{len(failed)} of {len(opened.digests)} runs failed; the same command tries them again.", soft_wrap=True
+            f"{len(failed)} of {len(opened.runs)} runs failed; the same command tries them again.", soft_wrap=True
         )
     console.print(f"Results: {opened.folder}", markup=False, highlight=False, soft_wrap=True)
 
@@ -114,7 +116,9 @@ def _each_once(failed: dict[Run, BaseException]) -> Iterator[str]:
     """Every failure in words; what many runs share (data that cannot be prepared) is told once."""
     told = set()
     for run, error in failed.items():
-        if isinstance(error, apps.RunFailed):
+        if isinstance(error, apps.RunFailed) and error.run != run:
+            yield f"{run} waited in vain for {error.run}"
+        elif isinstance(error, apps.RunFailed):
             tail = "\n".join(f"    {line}" for line in error.tail.splitlines())
             yield f"\n{run} failed: {error.reason}; the last lines of {error.log}:\n{tail}\n"
         elif str(error) not in told:

@@ -12,7 +12,8 @@ from fedhpc.experiment import Run
 from fedhpc.processes import is_alive
 from fedhpc.store.lease import live_owner
 from fedhpc.store.progress import Progress, read_progress
-from workflow.results_folder import digests, finished, read_experiment
+from workflow.results_folder import current_choices, digests, finished, read_experiment, tuning_runs
+from workflow.tuning import chosen_lines
 
 State = Literal["finished", "running", "failed", "waiting"]
 
@@ -45,11 +46,15 @@ def run_state(folder: Path, run: Run, now: float) -> RunState:
 
 
 def run_states(folder: Path) -> list[RunState]:
-    """Every run of the folder's experiment. Raises ExperimentError where this is no results folder."""
-    expected = digests(read_experiment(folder))
-    done = set(finished(folder, expected))
+    """Every run of the folder's experiment, those that tune first.
+
+    Raises ExperimentError where this is no results folder.
+    """
+    experiment = read_experiment(folder)
+    done = set(finished(folder, digests(experiment, current_choices(folder, experiment))))
     now = time.time()
-    return [RunState(run, "finished") if run in done else run_state(folder, run, now) for run in expected]
+    runs = [*tuning_runs(experiment), *experiment.runs()]
+    return [RunState(run, "finished") if run in done else run_state(folder, run, now) for run in runs]
 
 
 def status_lines(folder: Path) -> list[str]:
@@ -66,7 +71,7 @@ def status_lines(folder: Path) -> list[str]:
             lines += [f"             {line}" for line in state.progress.message.splitlines()[-_TAIL:]]
         elif state.state == "waiting" and state.percent:
             lines.append(f"  waiting  {state.run}  interrupted at {state.percent} %")
-    return lines
+    return lines + [f"  tuned    {line}" for line in chosen_lines(folder, read_experiment(folder))]
 
 
 def summary(states: Iterable[RunState]) -> str:

@@ -1,6 +1,7 @@
 """One result file a run: valid netCDF-4, there when it is complete and not before (law 5)."""
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import h5netcdf
@@ -31,6 +32,12 @@ def finished_digest(path: Path) -> str | None:
     except (OSError, RuntimeError, KeyError, ValueError):
         return None
     return digest if complete and isinstance(digest, str) else None
+
+
+def last_values(path: Path, names: Sequence[str]) -> dict[str, float]:
+    """These variables at a result's last evaluation. Raises OSError and KeyError where they are not there."""
+    with h5py.File(path, "r", locking=False) as file:
+        return {name: float(file[name][-1]) for name in names}
 
 
 def _netcdf(record: RunRecord) -> memoryview:

@@ -1,0 +1,209 @@
+"""What is tried before the trials, for each algorithm and each latency scenario separately (Hard et al., appendix G).
+
+A grid gives values to keys of an algorithm's settings; each combination is a point. Every point is one run, and the
+best by one metric at its last evaluation is what that pair's trials run with.
+"""
+
+import copy
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from fedhpc.budget import Budget
+from fedhpc.federation.schedulers import Algorithm
+from fedhpc.mistakes import nearest, sentences
+from fedhpc.settings import Name, Settings
+
+MOST_POINTS = 10_000
+
+Metric = Literal["straggler_accuracy", "total_accuracy", "loss"]
+Axis = Annotated[list[Any], Field(min_length=1)]
+Axes = Annotated[dict[str, Axis], Field(min_length=1)]
+
+_ALGORITHM: TypeAdapter[Any] = TypeAdapter(Algorithm)
+
+
+class Tuning(Settings):
+    """``grid``: algorithm -> key of its settings, such as ``client.optimizer.rate`` -> the values that it takes by
+    turns; all combinations are tried, the last key's values following each other fastest. ``budget`` ends a tuning run
+    before the experiment's own budget would."""
+
+    metric: Metric
+    grid: Annotated[dict[Name, Axes], Field(min_length=1)]
+    budget: Budget | None = None
+
+
+@dataclass(frozen=True)
+class Point:
+    """``values``: key -> value, as the settings hold it. ``algorithm``: the settings with these values."""
+
+    values: Mapping[str, Any]
+    algorithm: Algorithm
+
+    def __str__(self) -> str:
+        return in_words(self.values)
+
+
+def in_words(values: Mapping[str, Any]) -> str:
+    """``client.optimizer.rate=0.1,server_optimizer.rate=1.0``: one text for a point, however its grid is ordered."""
+    return ",".join(
+        f"{key}={value if isinstance(value, str) else json.dumps(value, separators=(',', ':'))}"
+        for key, value in sorted(values.items())
+    )
+
+
+def point(algorithm: Algorithm, values: Mapping[str, Any]) -> Point:
+    """The algorithm with these values. Raises ValidationError where they do not fit it."""
+    tried = _ALGORITHM.validate_python(_with(algorithm.model_dump(mode="json"), values))
+    settings = tried.model_dump(mode="json")
+    return Point({key: _at(settings, key) for key in values}, tried)
+
+
+def points(algorithm: Algorithm, axes: Mapping[str, Sequence[Any]]) -> Iterator[Point]:
+    """Every point of an algorithm's grid, in the grid's order."""
+    for values in _combinations(axes):
+        yield point(algorithm, values)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a tuning run came to: the metric and the loss at its last evaluation."""
+
+    metric: float
+    loss: float
+
+    @property
+    def diverged(self) -> bool:
+        """A model of no numbers still has an accuracy: that of the class that ``argmax`` falls on."""
+        return not (math.isfinite(self.loss) and math.isfinite(self.metric))
+
+
+def best(outcomes: Sequence[Outcome], metric: Metric) -> int:
+    """Which one wins: the lowest loss or the highest accuracy, the first of those that are equal. One that diverged
+    wins only where all did, and then it is the first."""
+    sound = [number for number, outcome in enumerate(outcomes) if not outcome.diverged]
+    if not sound:
+        return 0
+    sign = 1.0 if metric == "loss" else -1.0
+    return min(sound, key=lambda number: sign * outcomes[number].metric)
+
+
+class _Algorithms(Settings):
+    """Algorithms and nothing else, so that a point's mistakes are told as an algorithm's are."""
+
+    algorithms: dict[Name, Algorithm]
+
+
+def tuning_mistakes(filled: Mapping[str, Any]) -> list[str]:
+    """What is wrong with a file's ``tuning`` beyond its form, one sentence a mistake. ``filled`` is the file's content
+    with the algorithms' defaults in them, and may hold other mistakes, which are not told again."""
+    tuning, algorithms = filled.get("tuning"), filled.get("algorithms")
+    if not isinstance(tuning, dict) or not isinstance(algorithms, dict):
+        return []
+    told: dict[str, None] = dict.fromkeys(_budget_mistakes(tuning.get("budget"), filled.get("budget")))
+    if "tuning" in algorithms:
+        told["algorithms.tuning: this name is taken by the folder of the tuning runs; give another"] = None
+    grid = tuning.get("grid")
+    for name, axes in grid.items() if isinstance(grid, dict) else ():
+        if name not in algorithms:
+            known = list(map(str, algorithms))
+            sentence = f"tuning.grid.{name}: unknown algorithm{nearest(name, known)}; known: {', '.join(known)}"
+            told[sentence] = None
+        elif isinstance(algorithms[name], dict) and _is_grid(axes):
+            told |= dict.fromkeys(_grid_mistakes(str(name), algorithms[name], axes))
+    return list(told)
+
+
+def relocated(name: str, values: Mapping[str, Any], sentence: str) -> str:
+    """A sentence about an algorithm, which begins with the key within it, as one about a point of its grid."""
+    key = sentence.partition(": ")[0]
+    for axis in values:
+        if key == axis or key.startswith(f"{axis}."):
+            return f"tuning.grid.{name}.{sentence}"
+        if axis.startswith(f"{key}."):
+            return f"tuning.grid.{name}.{axis}{sentence.removeprefix(key)}"
+    return f"tuning.grid.{name}: with {in_words(values)}, {sentence}"
+
+
+def _grid_mistakes(name: str, own: dict[str, Any], axes: dict[str, list[Any]]) -> Iterator[str]:
+    number = math.prod(map(len, axes.values()))
+    if number > MOST_POINTS:
+        yield f"tuning.grid.{name}: {number:,} points; {MOST_POINTS:,} are the most, so leave some values out"
+        return
+    blocks = [key for key, axis in axes.items() if any(isinstance(value, dict) for value in axis)]
+    yield from (f"tuning.grid.{name}.{key}: a grid's values are no blocks; name a key within" for key in blocks)
+    if blocks:
+        return
+    try:
+        # As the results folder's own experiment file has it, with every default written out.
+        own = _ALGORITHM.validate_python(own).model_dump(mode="json")
+        known: set[str] = set()
+    except ValidationError:
+        known = set(_sentences(name, own))
+    seen: set[str] = set()
+    told = set(known)
+    for values in _combinations(axes):
+        changed = _with(own, values)
+        found = _sentences(name, changed)
+        # What many points have in common is told of the first.
+        yield from (relocated(name, values, sentence) for sentence in found if sentence not in told)
+        told.update(found)
+        if not found:
+            settings = _ALGORITHM.validate_python(changed).model_dump(mode="json")
+            text = in_words({key: _at(settings, key) for key in axes})
+            if text in seen:
+                yield f"tuning.grid.{name}: {text} is given twice; leave one out"
+            seen.add(text)
+
+
+def _sentences(name: str, algorithm: dict[str, Any]) -> list[str]:
+    """An algorithm's mistakes, each beginning with the key within it."""
+    content = {"algorithms": {name: algorithm}}
+    try:
+        _Algorithms.model_validate(content)
+    except ValidationError as error:
+        return [line.removeprefix(f"algorithms.{name}.") for line in sentences(error, _Algorithms, content, content)]
+    return []
+
+
+def _budget_mistakes(shorter: Any, whole: Any) -> Iterator[str]:
+    if not isinstance(shorter, dict) or not isinstance(whole, dict):
+        return
+    for unit, limit in shorter.items():
+        most = whole.get(unit)
+        if isinstance(limit, int | float) and isinstance(most, int | float) and limit > most:
+            yield f"tuning.budget.{unit}: {limit} exceeds the experiment's own {most}; lower it or leave it out"
+
+
+def _is_grid(axes: Any) -> bool:
+    return isinstance(axes, dict) and all(isinstance(key, str) and isinstance(axis, list) for key, axis in axes.items())
+
+
+def _combinations(axes: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    for values in itertools.product(*axes.values()):
+        yield dict(zip(axes, values, strict=True))
+
+
+def _with(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    changed = copy.deepcopy(dict(settings))
+    for key, value in values.items():
+        *blocks, last = key.split(".")
+        block = changed
+        for name in blocks:
+            if not isinstance(block.get(name), dict):
+                block[name] = {}
+            block = block[name]
+        block[last] = value
+    return changed
+
+
+def _at(settings: Mapping[str, Any], key: str) -> Any:
+    value: Any = settings
+    for name in key.split("."):
+        value = value[name]
+    return value
