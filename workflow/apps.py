@@ -115,7 +115,7 @@ def report(folder: Path, lease: str, inputs: Sequence[Any] = ()) -> str:
     from fedhpc.analysis.report import write_report
 
     check_lease(folder, lease)
-    return write_report(folder)
+    return write_report(folder, load_experiment(folder / EXPERIMENT).published)
 
 
 def _make_room(log: Path) -> None:
