@@ -27,6 +27,8 @@ from fedhpc.yaml_text import read_yaml
 RESULT_FORMAT = 2
 """Part of every run's hash: raised when the same settings begin to give other numbers."""
 
+_ALTERNATIVES = {"client": ("epochs", "steps"), "time_limit": ("seconds", "percentile")}
+
 
 @dataclass(frozen=True, order=True)
 class Run:
@@ -92,6 +94,18 @@ class Experiment(Settings):
             raise ValueError("holds characters that cannot be printed; leave them out")
         return text
 
+    @field_validator("budget")
+    @classmethod
+    def _target_can_be_measured(cls, budget: Budget, others: ValidationInfo) -> Budget:
+        task = others.data.get("task")
+        if budget.target is None or task is None:
+            return budget
+        if isinstance(task, NullTask):
+            raise ValueError("target: the null task trains nothing and has no accuracy; remove it")
+        if budget.target.metric == "straggler_accuracy" and not task.has_stragglers:
+            raise ValueError("target.metric: no straggler classes; name total_accuracy, or add task.stragglers")
+        return budget
+
     @field_validator("evaluation")
     @classmethod
     def _evaluations_can_be_counted(cls, evaluation: Evaluation, others: ValidationInfo) -> Evaluation:
@@ -113,6 +127,20 @@ class Experiment(Settings):
                 raise ValueError(
                     f"scenarios.{name}.stragglers: the task has no straggler clients; "
                     "add task.stragglers or remove this block"
+                )
+        return scenarios
+
+    @field_validator("scenarios")
+    @classmethod
+    def _time_limits_end_somebodys_work(
+        cls, scenarios: dict[str, Scenario], others: ValidationInfo
+    ) -> dict[str, Scenario]:
+        limited = [name for name, one in others.data.get("algorithms", {}).items() if one.client.time_limit is not None]
+        for name, scenario in scenarios.items():
+            if limited and not scenario.work_takes_time:
+                raise ValueError(
+                    f"scenarios.{name}: no time passes with the work of all clients, so that the time_limit of "
+                    f"{', '.join(limited)} would never end it; give the scenario a per_example or per_step above 0"
                 )
         return scenarios
 
@@ -179,8 +207,8 @@ def _with_defaults(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merged(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """``own`` over ``defaults``. An optimiser of another name takes nothing from the default one, and a measure of
-    work (epochs or steps) replaces the other."""
+    """``own`` over ``defaults``. An optimiser of another name takes nothing from the default one, and one measure of
+    work (epochs or steps) or of a time limit replaces the other."""
     merged = dict(defaults)
     for key, value in own.items():
         default = merged.get(key)
@@ -188,8 +216,9 @@ def _merged(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
             if "name" in value and value["name"] != default.get("name"):
                 merged[key] = value
                 continue
-            if key == "client" and ("epochs" in value or "steps" in value):
-                default = {name: entry for name, entry in default.items() if name not in ("epochs", "steps")}
+            either = _ALTERNATIVES.get(key, ())
+            if any(name in value for name in either):
+                default = {name: entry for name, entry in default.items() if name not in either}
             merged[key] = _merged(default, value)
         else:
             merged[key] = value

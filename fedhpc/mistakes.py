@@ -112,9 +112,9 @@ def _allowed(kinds: list[Any]) -> str:
     choices = [str(value) for kind in kinds if get_origin(kind) is Literal for value in get_args(kind)]
     if choices:
         return f"; allowed: {', '.join(choices)}"
-    if any(_is_block(kind) for kind in kinds):
-        return f"; it takes a block of keys{_keys(kinds)}"
     names = [_NAMES[kind] for kind in kinds if kind in _NAMES]
+    if any(_is_block(kind) for kind in kinds):
+        names.append(f"a block of keys{_keys(kinds)}")
     return f"; it takes {' or '.join(names)}" if names else ""
 
 
@@ -153,6 +153,8 @@ def _find(model: type[BaseModel], content: Any, loc: Sequence[int | str]) -> _Pl
     block: type[BaseModel] | None = None
     kinds: list[Any] = [model]
     for step in loc:
+        if str(step).startswith("<") and not _present(content, [step]):
+            continue  # So settings name a union's members where no word of the file does.
         tagged = [kind for kind in kinds if _is_block(kind) and step in _tags(kind)]
         if tagged and not (isinstance(content, dict) and step in content):
             kinds = tagged

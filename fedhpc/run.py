@@ -6,9 +6,9 @@ import os
 import platform
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ import yaml
 from fedhpc.budget import Budget
 from fedhpc.clients.steps.choice_file import OtherChoice, choice_file, kept_choice
 from fedhpc.clients.steps.step_choice import NoDevice, StepChoice, StepWishes
+from fedhpc.clients.work import ShardCounts
 from fedhpc.data.federated import FederatedData, open_prepared
 from fedhpc.data.preparation import fingerprint_of, population_of, prepared_data
 from fedhpc.experiment import Experiment, Run, RunSettings
@@ -54,6 +55,17 @@ class _Start:
     finished: bool
 
 
+@dataclass
+class _Lived:
+    """A federation: its schedule and what is recorded of it, its evaluations' ``quality`` by version, and whether it
+    ``reached`` its target."""
+
+    schedule: VirtualServer
+    recorder: Recorder
+    quality: dict[int, Metrics] = field(default_factory=dict)
+    reached: bool = False
+
+
 def run(
     experiment: Experiment,
     cell: Run,
@@ -84,25 +96,25 @@ def run(
         _load_what_trains()
         choice = agree(world, lambda: _choose(experiment, cell, settings, prepared, folder, step))
     with abort_together(world, quietly=_NO_DEFECTS), watched(world), _told_of(cell):
-        schedule = make_schedule(settings, start.population)
-        recorder = Recorder(settings.evaluation)
+        lived = _Lived(make_schedule(settings, start.population), Recorder(settings.evaluation))
         files = _Files(cell, folder, settings.budget, start.digest, choice, lease, checkpoint_seconds)
         if start.prepared is not None and choice is not None:
-            quality = _train(settings, schedule, recorder, open_prepared(start.prepared), choice, files, world)
+            lived = _train(settings, lived, open_prepared(start.prepared), choice, files, world)
         else:
-            quality = {}
-            _play(schedule, recorder, files)
+            _play(lived, files)
         if world is None or world.rank == 0:
             attributes = _attributes(experiment, settings, start, choice, started, world)
+            if settings.budget.target is not None:
+                attributes["target_reached"] = int(lived.reached)
             files.publish(
                 RunRecord(
                     cell.algorithm,
                     cell.scenario,
                     cell.trial,
                     settings.seed,
-                    recorder.evaluations(quality),
-                    recorder.server_updates(),
-                    client_columns(schedule),
+                    lived.recorder.evaluations(lived.quality),
+                    lived.recorder.server_updates(),
+                    client_columns(lived.schedule),
                     attributes,
                 )
             )
@@ -117,7 +129,7 @@ def _prepare(experiment: Experiment, cell: Run, settings: RunSettings, folder: P
         raise LeaseHeld(owner)
     prepared = prepared_data(experiment, folder)
     population = population_of(experiment.task, prepared)
-    mistakes = settings.algorithm.mistakes(population)
+    mistakes = settings.algorithm.mistakes(population, settings.budget)
     if mistakes:
         raise ExperimentError(experiment.file, [f"algorithms.{cell.algorithm}.{mistake}" for mistake in mistakes])
     digest, found = settings.digest(fingerprint_of(experiment)), finished_digest(cell.file(folder, ".h5"))
@@ -171,28 +183,28 @@ def _choose(
         raise ExperimentError(experiment.file, [f"algorithms.{cell.algorithm}: {error}"]) from None
 
 
-def _play(schedule: VirtualServer, recorder: Recorder, files: "_Files") -> None:
-    """A task that trains nothing: the schedule alone."""
-    for update in schedule.server_updates():
-        recorder.observe(update)
-        files.pulse(update, None)
-    recorder.finish()
+def _play(lived: _Lived, files: "_Files | None") -> None:
+    """The schedule alone."""
+    for update in lived.schedule.server_updates():
+        lived.recorder.observe(update)
+        if files is not None:
+            files.pulse(update, None)
+    lived.recorder.finish()
 
 
 def _train(
     settings: RunSettings,
-    schedule: VirtualServer,
-    recorder: Recorder,
+    lived: _Lived,
     data: FederatedData,
     choice: StepChoice,
     files: "_Files",
     world: "MPI.Intracomm | None",
-) -> dict[int, Metrics]:
-    """Metrics by version, on rank 0; the training ranks return when it is over."""
+) -> _Lived:
+    """The federation as far as it went, on rank 0; the training ranks return when it is over."""
     from fedhpc.clients.local_training import LocalTraining
     from fedhpc.clients.steps.device import prepare_device
-    from fedhpc.federation.aggregation import Aggregator
     from fedhpc.federation.engine import Engine
+    from fedhpc.federation.server_model import ServerModel
     from fedhpc.ranks.mailbox import Rest
     from fedhpc.ranks.pool import OwnRank, TrainingRanks
     from fedhpc.ranks.training_rank import TrainingRank
@@ -203,27 +215,40 @@ def _train(
     training = LocalTraining(settings.task.model, client, data, settings.seed, settings.trial, choice)
     if world is not None and world.rank > 0:
         TrainingRank(world, training).serve()
-        return {}
+        return lived
+    of_stragglers = int(np.isin(data.test_labels, data.straggler_classes).sum()) or None
+    examples = len(data.test_labels)
+
+    def quality(shards: Sequence[ShardCounts]) -> Metrics:
+        return metrics(shards, examples, of_stragglers)
+
+    target = settings.budget.target
     ranks = TrainingRanks(world)
     engine = Engine(
-        schedule,
-        recorder,
-        Aggregator(settings.algorithm.server_optimizer, training.initial_weights()),
+        lived.schedule,
+        lived.recorder,
+        ServerModel(settings.algorithm, training.initial_weights()),
         OwnRank(training),
         ranks,
         Rest(),
         training.shards,
         choice.clients,
         lambda engine: files.pulse(engine.newest, engine.checkpoint),
+        None if target is None else lambda shards: target.is_met(quality(shards)),
     )
     checkpoint = load_checkpoint(files.checkpoint, files.digest, choice)
     if checkpoint is not None:
         engine.restore(checkpoint)
     engine.run()
     ranks.stop()
-    of_stragglers = int(np.isin(data.test_labels, data.straggler_classes).sum()) or None
-    examples = len(data.test_labels)
-    return {version: metrics(shards, examples, of_stragglers) for version, shards in engine.evaluated.items()}
+    if engine.reached is not None:
+        # The schedule was played ahead of the training: once more, to the target's version and no further.
+        ended = settings.budget.model_copy(update={"server_updates": engine.reached})
+        until = settings.model_copy(update={"budget": ended})
+        lived = _Lived(make_schedule(until, data.population), Recorder(settings.evaluation), reached=True)
+        _play(lived, None)
+    lived.quality = {version: quality(shards) for version, shards in engine.evaluated.items()}
+    return lived
 
 
 class _Files:
@@ -266,7 +291,7 @@ class _Files:
     def _running(self, newest: ServerUpdate) -> Progress:
         return Progress(
             state="running",
-            fraction=self._budget.fraction(newest.totals.client_updates, newest.version, newest.time),
+            fraction=self._budget.fraction(newest.totals, newest.time),
             client_updates=newest.totals.client_updates,
             virtual_seconds=newest.time,
             message="",

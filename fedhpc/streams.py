@@ -21,6 +21,9 @@ class Purpose(IntEnum):
     BATCHES = 4
     HELD_OUT = 5
     DROPOUT = 6
+    CLIENT_LATENCY = 7
+    TIME_LIMIT = 8
+    SCHEDULER = 9
 
 
 def trial_seed(seed: int, trial: int, purpose: Purpose) -> np.random.SeedSequence:

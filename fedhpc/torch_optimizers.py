@@ -39,8 +39,17 @@ class TorchOptimizer:
             for tensor in tensors:
                 tensor.zero_()
 
-    def step(self, gradients: Sequence[torch.Tensor], clients: int | None = None) -> None:
-        """One step along ``gradients``, shaped like the weights, or like those of the first ``clients``."""
+    def step(
+        self,
+        gradients: Sequence[torch.Tensor],
+        clients: int | None = None,
+        fractions: torch.Tensor | None = None,
+    ) -> None:
+        """One step along ``gradients``, shaped like the weights, or like those of the first ``clients``.
+
+        ``fractions``, for SGD without momentum: what part of the rate each client takes, float32 [clients], or [1] for
+        weights without a leading axis of clients.
+        """
         settings, weights, state = self._settings, self._weights, self.state
         if clients is not None and clients < len(weights[0]):
             weights = [weight[:clients] for weight in weights]
@@ -66,14 +75,20 @@ class TorchOptimizer:
                 eps=settings.epsilon,
                 maximize=False,
             )
-        elif settings.momentum == settings.weight_decay == 0:
+        elif not settings.momentum:
             for weight, gradient in zip(weights, gradients, strict=True):
-                weight.add_(gradient, alpha=-settings.rate)
+                if settings.weight_decay:
+                    gradient = gradient.add(weight, alpha=settings.weight_decay)
+                if fractions is None:
+                    weight.add_(gradient, alpha=-settings.rate)
+                else:
+                    own = fractions.view(-1, *[1] * (gradient.dim() - 1))
+                    weight.addcmul_(gradient, own, value=-settings.rate)
         else:
             sgd(
                 weights,
                 list(gradients),
-                list(state["momentum"]) if settings.momentum else [None] * len(weights),
+                list(state["momentum"]),
                 foreach=False,
                 weight_decay=settings.weight_decay,
                 momentum=settings.momentum,

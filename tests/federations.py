@@ -1,7 +1,8 @@
 """Federations for tests: the engine in this process, and a plain reference to compare it with."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +19,10 @@ from fedhpc.federation.aggregation import Aggregator
 from fedhpc.federation.engine import Engine
 from fedhpc.federation.recorder import Recorder
 from fedhpc.federation.schedule import make_schedule
+from fedhpc.federation.schedulers.fare_dust import FareDustSettings
+from fedhpc.federation.schedulers.feast import FeastSettings
+from fedhpc.federation.server_model import ServerModel
+from fedhpc.federation.virtual_server import Participation
 from fedhpc.ranks.mailbox import Rest
 from fedhpc.ranks.pool import OwnRank, TrainingRanks
 from fedhpc.task import Classification
@@ -52,19 +57,21 @@ class Federation:
         others: "Ranks | None" = None,
         pulse: Callable[[Engine], None] = lambda engine: None,
         own: "Own | None" = None,
+        is_target: Callable[[Sequence[ShardCounts]], bool] | None = None,
     ) -> Engine:
         training = self.training()
         initial = training.initial_weights()
         return Engine(
             make_schedule(self.settings, self.data.population),
             Recorder(self.settings.evaluation),
-            Aggregator(self.settings.algorithm.server_optimizer, initial),
+            ServerModel(self.settings.algorithm, initial),
             own or Own(training),
             others or TrainingRanks(None),
             Rest(),
             training.shards,
             self.choice.clients,
             pulse,
+            is_target,
         )
 
 
@@ -98,6 +105,10 @@ class Ranks:
         assert self.forgotten.isdisjoint(work.versions)
         self.given.append(work)
         self._under_way.append((rank, OwnRank(self.training).do(work, versions, lambda: None)))
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._under_way)
 
     def forget(self, version: int) -> None:
         self.forgotten.add(version)
@@ -137,6 +148,61 @@ def reference(federation: Federation) -> tuple[np.ndarray, Evaluations, int]:
     if last is not None:
         evaluations[last] = [training.evaluate(versions[-1], shard) for shard in range(training.shards)]
     return versions[-1], evaluations, trained
+
+
+def by_the_papers(federation: Federation) -> tuple[np.ndarray, Evaluations]:
+    """The last version's output model and the evaluations of a federation whose late updates count (Hard et al. 2023,
+    Algorithms 1 and 2) or that moves to its clients' models (Xie et al. 2019), computed plainly in float64: every
+    delta by itself, everything kept."""
+    settings, training = federation.settings.algorithm, federation.training()
+    initial = training.initial_weights()
+    optimizer = Aggregator(settings.server_optimizer, initial)
+    recorder = Recorder(federation.settings.evaluation)
+    versions: list[np.ndarray] = []
+    rounds: dict[int, list[np.ndarray]] = {}
+    teachers: dict[int, np.ndarray] = {}
+    averages, auxiliary = [initial.astype(float)], initial.astype(float)
+    evaluations = {}
+
+    def delta(one: Participation) -> np.ndarray:
+        vectors = {one.version: versions[one.version], **teachers}
+        vectors |= {} if one.teacher < 0 else {one.teacher: versions[one.teacher]}
+        member = Member(one.version, one.client, one.participation, one.steps, 1.0, one.teacher)
+        return training.update(vectors, [member], lambda: None).astype(float)
+
+    for update in make_schedule(federation.settings, federation.data.population).server_updates():
+        for late in update.late:
+            rounds[late.version].append(delta(late))
+        if update.version:
+            deltas = [delta(one) for one in update.updates]
+            gradient = sum(weight * one for weight, one in zip(update.weights, deltas, strict=True))
+            if update.moves_to_clients:
+                (one,), (mixing,), newest = update.updates, update.weights, versions[-1].astype(float)
+                gradient = mixing * (newest - (versions[one.version] - deltas[0]))
+            versions.append(optimizer.step(gradient.astype(np.float32)))
+            if isinstance(settings, FareDustSettings | FeastSettings):
+                rounds[update.version - 1] = deltas
+        else:
+            versions.append(initial)
+        if settings.ema is not None and update.version:
+            averages.append(settings.ema.decay * averages[-1] + (1 - settings.ema.decay) * versions[-1])
+        if isinstance(settings, FeastSettings):
+            for start in update.closed:
+                mean = sum(rounds[start]) / len(rounds[start])
+                plus = versions[start] - settings.server_optimizer.rate * mean
+                moved = auxiliary - settings.kappa * settings.server_optimizer.rate * mean
+                auxiliary = settings.decay * moved + (1 - settings.decay) * plus
+        for teacher, start in update.teachers.items():
+            aside = deepcopy(optimizer)
+            teachers[teacher] = aside.step((sum(rounds[start]) / len(rounds[start])).astype(np.float32))
+        output = versions[-1] if settings.ema is None else averages[-1]
+        output = (auxiliary if isinstance(settings, FeastSettings) else output).astype(np.float32)
+        if recorder.observe(update):
+            evaluations[update.version] = [training.evaluate(output, shard) for shard in range(training.shards)]
+    last = recorder.finish()
+    if last is not None:
+        evaluations[last] = [training.evaluate(output, shard) for shard in range(training.shards)]
+    return output, evaluations
 
 
 def trained(work: list[Work]) -> list[Train]:

@@ -80,12 +80,12 @@ def test_every_mistake_at_once(tmp_path: Path) -> None:
         "algorithms.over.over_selection: 9 is below cohort 10; raise it or lower cohort",
         "algorithms.Bad Name: a name is lower-case letters, digits and underscores",
         "algorithms.Bad Name.scheduler: 'synchronuos' is unknown; did you mean 'synchronous'?",
-        "algorithms.nameless.scheduler: missing; known: buffered, synchronous",
+        "algorithms.nameless.scheduler: missing; known: asynchronous, buffered, fare_dust, feast, synchronous",
         "scenarios.a.communication.sigma: missing; it takes a number",
         "scenarios.a.per_example.distribution: 'normal' is unknown; did you mean 'lognormal'?",
         "scenarios.a.overhead: 3 is not allowed; it takes a block of keys: distribution",
-        "budget: give client_updates, server_updates or virtual_seconds",
-        "evaluation.unit: 'rounds' is not allowed; allowed: client_updates, server_updates, virtual_seconds",
+        "budget: give client_updates, client_trips, server_updates or virtual_seconds",
+        "evaluation.unit: 'rounds' is not allowed; allowed: client_updates, client_trips, server_updates",
     ]
     for sentence in expected:
         assert [one for one in found if one.startswith(sentence)], (sentence, found)

@@ -135,7 +135,7 @@ def refuse_unfit(experiment: Experiment, population: Population) -> None:
     mistakes = [
         f"algorithms.{name}.{mistake}"
         for name, algorithm in experiment.algorithms.items()
-        for mistake in algorithm.mistakes(population)
+        for mistake in algorithm.mistakes(population, experiment.budget)
     ]
     if mistakes:
         raise ExperimentError(experiment.file, mistakes)

@@ -106,7 +106,7 @@ def _play(settings: RunSettings, population: Population) -> tuple[ServerUpdate, 
     last = None
     for update in make_schedule(settings, population).server_updates():
         last = update
-        share = settings.budget.fraction(update.totals.client_updates, update.version, update.time)
+        share = settings.budget.fraction(update.totals, update.time)
         if time.monotonic() > until and 0 < share < 1:
             return last, share
     assert last is not None  # version 0 is always there

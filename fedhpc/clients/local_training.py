@@ -1,8 +1,9 @@
-"""What clients do: local training on their own examples (McMahan et al. 2017; FedProx: Li et al. 2020).
+"""What clients do: local training on their own examples (McMahan et al. 2017; FedProx: Li et al. 2020; distillation:
+Hard et al. 2023; clipping and normalised rates: Nguyen et al. 2022).
 
-A client update is a pure function of (weights, client, participation, steps): the order of the examples and dropout
-come from the participation's own streams; the optimiser starts fresh (law 2). Clients of a stack train together and
-each as if it were alone, up to rounding.
+A client update is a pure function of (weights, client, participation, steps, teacher): the order of the examples and
+dropout come from the participation's own streams; the optimiser starts fresh (law 2). Clients of a stack train together
+and each as if it were alone, up to rounding.
 """
 
 import math
@@ -15,12 +16,14 @@ from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
 from fedhpc.clients.batches import Batches
+from fedhpc.clients.clipping import clip_factors
 from fedhpc.clients.noise import STEPS_AT_ONCE, NoiseSource
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.chunk import Chunk
+from fedhpc.clients.steps.distillation import Teachers
 from fedhpc.clients.steps.make_steps import make_steps
 from fedhpc.clients.steps.step_choice import StepChoice
-from fedhpc.clients.work import Member, ShardCounts
+from fedhpc.clients.work import NO_TEACHER, Member, ShardCounts
 from fedhpc.data.federated import FederatedData
 from fedhpc.models.architectures import build_model
 from fedhpc.models.dropout import noise_bytes
@@ -43,7 +46,7 @@ class LocalTraining:
     def __init__(
         self, model: Model, client: ClientSettings, data: FederatedData, seed: int, trial: int, choice: StepChoice
     ) -> None:
-        self._data = data
+        self._data, self._client = data, client
         self._orders = ParticipationStream(seed, trial, Purpose.BATCHES)
         self._device = device = torch.device(choice.device)
         self._noise = NoiseSource(seed, trial, device)
@@ -76,20 +79,21 @@ class LocalTraining:
     ) -> Vector:
         """Trains a stack and returns the weighted sum of its members' deltas (start minus end), float32 [parameters].
 
-        ``versions`` holds the weights that the members start from. A client's examples are reshuffled at every pass; a
-        pass's last batch may be short. ``between_steps`` is called before every step and must not train.
+        ``versions`` holds, by their ids, the weights that the members start from and their teachers'. A client's
+        examples are reshuffled at every pass; a pass's last batch may be short. ``between_steps`` is called before
+        every step and must not train.
         """
         # The first few clients are those that still train: the longest first.
         ordered = sorted(members, key=lambda member: -member.steps)
-        start = self._start(versions, [member.version for member in ordered])
-        self._steps.begin(start)
+        start, teachers = self._start(versions, ordered)
+        self._steps.begin(start, teachers)
         for chunk in self._chunks(ordered):
             self._steps.train(chunk, between_steps)
         delta = start - self._steps.weights[: len(ordered)]
-        if len(ordered) == 1:
-            update = delta[0].mul_(ordered[0].weight)
-        else:
-            update = torch.tensor([member.weight for member in ordered], device=self._device) @ delta
+        weights = torch.tensor([member.weight for member in ordered], dtype=torch.float64, device=self._device)
+        if self._client.clip is not None:
+            weights *= clip_factors(delta, self._client.clip)
+        update = delta[0].mul_(weights[0]) if len(ordered) == 1 else weights.float() @ delta
         result: Vector = update.cpu().numpy()
         return result
 
@@ -113,16 +117,27 @@ class LocalTraining:
         module.train()
         return ShardCounts(_total(correct), _total(of_stragglers), _total(losses))
 
-    def _start(self, versions: Mapping[int, Vector], needed: list[int]) -> torch.Tensor:
-        """Float32 [members, parameters]: the weights that each member starts from."""
+    def _start(self, versions: Mapping[int, Vector], members: list[Member]) -> tuple[torch.Tensor, Teachers | None]:
+        """The weights that each member starts from, float32 [members, parameters], and its teacher's."""
+        starts, teachers = [member.version for member in members], None
+        taught = [bool(self._client.distillation) and member.teacher != NO_TEACHER for member in members]
+        # Who has no teacher is in its own place, where it counts nothing.
+        lessons = [member.teacher if own else member.version for member, own in zip(members, taught, strict=True)]
         before, self._on_device = self._on_device, {}
-        for version in set(needed):
-            # A GPU keeps the versions of the stack before: often they are this one's too.
-            kept = before.get(version) if self._device.type == "cuda" else None
-            self._on_device[version] = torch.from_numpy(versions[version]).to(self._device) if kept is None else kept
-        if len(self._on_device) == 1:
-            return self._on_device[needed[0]].expand(len(needed), -1)
-        return torch.stack([self._on_device[version] for version in needed])
+        for vector in {*starts, *lessons}:
+            # A GPU keeps the vectors of the stack before: often they are this one's too.
+            kept = before.get(vector) if self._device.type == "cuda" else None
+            self._on_device[vector] = torch.from_numpy(versions[vector]).to(self._device) if kept is None else kept
+        if any(taught):
+            strengths = torch.tensor(taught, device=self._device) * self._client.distillation
+            teachers = Teachers(self._rows(lessons), strengths)
+        return self._rows(starts), teachers
+
+    def _rows(self, vectors: list[int]) -> torch.Tensor:
+        """Float32 [vectors, parameters]."""
+        if len(set(vectors)) == 1:
+            return self._on_device[vectors[0]].expand(len(vectors), -1)
+        return torch.stack([self._on_device[vector] for vector in vectors])
 
     def _chunks(self, members: list[Member]) -> Iterator[Chunk]:
         """The stack's mini-batches; ``members`` are the longest first."""

@@ -2,25 +2,57 @@
 
 from typing import Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from fedhpc.optimizers import Optimizer
+from fedhpc.optimizers import SGD, Optimizer
 from fedhpc.settings import Settings
+
+MOST_STEPS = 10**9
+
+
+class TimeLimit(Settings):
+    """Time-limited client computation (Hard et al., sections 2.1 and D.2): a client takes the mini-batches that fit.
+
+    The limit is so many virtual ``seconds``, or the ``percentile`` of what the epochs or steps take in the population.
+    ``of``: what counts is the time for examples and steps alone, or the system constant C (``overhead``) as well (the
+    paper's two scenarios differ in it); communication never does.
+    """
+
+    seconds: float | None = Field(None, gt=0, le=1e15)
+    percentile: float | None = Field(None, gt=0, le=100)
+    of: Literal["computation", "overhead_and_computation"] = "computation"
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> "TimeLimit":
+        if (self.seconds is None) == (self.percentile is None):
+            raise ValueError("seconds: give either seconds or percentile, one of them and not both")
+        return self
 
 
 class ClientSettings(Settings):
     """Local training: so many epochs or steps of mini-batches; the optimiser's state is fresh at each participation.
 
     ``proximal`` is FedProx's mu (Li et al. 2020): the loss gains mu/2 times the squared distance to the model that
-    the client downloaded. ``precision`` changes the numbers: ``tf32`` (GPUs only) rounds what matrix products take to
-    ten bits of mantissa, ``bf16`` computes them and the activations in bfloat16; weights stay in float32.
+    the client downloaded. ``distillation`` is FARe-DUST's rho (Hard et al. 2023, algorithm 3): the loss gains rho times
+    the cross-entropy to the softmax of the teacher's logits, where the client is given a teacher. ``clip`` is the
+    longest that an update may be in the L2 norm over all weights; a longer one is shortened to it (FedBuff: Nguyen et
+    al. 2022, algorithm 1, line 7). ``rate_normalization`` multiplies a step's rate by the part of ``batch_size`` that
+    its batch fills (FedBuff, section 5). ``time_limit`` takes the place of the epochs or steps, which then say what its
+    percentile is taken from.
+
+    ``precision`` changes the numbers: ``tf32`` (GPUs only) rounds what matrix products take to ten bits of mantissa,
+    ``bf16`` computes them and the activations in bfloat16; weights stay in float32.
     """
 
     batch_size: int = Field(ge=1, le=10**9)
     epochs: int | None = Field(None, ge=1, le=10**6)
-    steps: int | None = Field(None, ge=1, le=10**9, validate_default=True)
+    steps: int | None = Field(None, ge=1, le=MOST_STEPS, validate_default=True)
     optimizer: Optimizer
     proximal: float = Field(0.0, ge=0, le=1e30)
+    distillation: float = Field(0.0, ge=0, le=1e30)
+    clip: float | None = Field(None, gt=0, le=1e30)
+    rate_normalization: bool = False
+    time_limit: TimeLimit | None = None
     precision: Literal["fp32", "tf32", "bf16"] = "fp32"
 
     @field_validator("steps")
@@ -31,8 +63,20 @@ class ClientSettings(Settings):
             raise ValueError("epochs: give either epochs or steps, one of them and not both")
         return steps
 
+    @field_validator("rate_normalization")
+    @classmethod
+    def _rate_is_all_of_a_step(cls, wanted: bool, others: ValidationInfo) -> bool:
+        optimizer = others.data.get("optimizer")
+        if wanted and optimizer is not None and (not isinstance(optimizer, SGD) or optimizer.momentum):
+            raise ValueError(
+                "scales the steps of plain sgd only, which keep nothing of the steps before; leave it out, or make the "
+                "client's optimizer sgd without momentum"
+            )
+        return wanted
+
     def local_steps(self, examples: int) -> int:
-        """Mini-batches that a client with this many examples trains on; none if it has no example."""
+        """Mini-batches that a client with this many examples trains on without a time limit; none if it has no
+        example."""
         if examples == 0:
             return 0
         if self.steps is not None:
@@ -40,13 +84,9 @@ class ClientSettings(Settings):
         assert self.epochs is not None
         return self.epochs * -(-examples // self.batch_size)
 
-    def examples_processed(self, examples: int) -> int:
-        """Examples that those mini-batches hold; an epoch's last batch may be short."""
+    def examples_processed(self, examples: int, steps: int) -> int:
+        """Examples that so many mini-batches hold, for a client with ``examples``; a pass's last one may be short."""
         if examples == 0:
             return 0
-        if self.steps is None:
-            assert self.epochs is not None
-            return self.epochs * examples
-        batches = -(-examples // self.batch_size)
-        passes, rest = divmod(self.steps, batches)
+        passes, rest = divmod(steps, -(-examples // self.batch_size))
         return passes * examples + min(rest * self.batch_size, examples)

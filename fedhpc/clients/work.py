@@ -5,6 +5,29 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+NO_TEACHER = -1
+"""In place of a teacher's id, where a client trains without one."""
+
+
+def output_of(version: int) -> int:
+    """The id of the output model that is evaluated at a server version. A version's own id is its number."""
+    return -2 - 2 * version
+
+
+def version_of(output: int) -> int:
+    """The server version whose output model has this id, or whose own id it is."""
+    return output if output >= 0 else (-2 - output) // 2
+
+
+def teacher_id(number: int) -> int:
+    """The id of the ``number``-th teacher that is no server version."""
+    return -3 - 2 * number
+
+
+def is_teacher(vector: int) -> bool:
+    """Whether this is the id of a teacher that is no server version."""
+    return vector <= -3 and vector % 2 == 1
+
 
 @dataclass(frozen=True, slots=True)
 class ShardCounts:
@@ -19,33 +42,39 @@ class ShardCounts:
 @dataclass(frozen=True, slots=True)
 class Member:
     """One client update of a stack: ``steps`` mini-batches of ``client`` from ``version``, with the key
-    (client, participation). ``weight`` is what its delta counts in the server update."""
+    (client, participation). ``weight`` is what its delta counts in the sum. ``teacher`` is the id of the vector that
+    it is distilled from."""
 
     version: int
     client: int
     participation: int
     steps: int
     weight: float
+    teacher: int = NO_TEACHER
 
 
 @dataclass(frozen=True, slots=True)
 class Train:
     """A stack: client updates that are computed together. It is the ``place``-th, counted from 0, of the stacks that
-    make server version ``makes``."""
+    server version ``makes`` waits for. Its sum is part of that server update, or added to the delta of the ``late_of``
+    round."""
 
     makes: int
     place: int
     members: tuple[Member, ...]
+    late_of: int | None = None
 
     @property
     def versions(self) -> list[int]:
-        """The versions that its members start from, each once."""
-        return sorted({member.version for member in self.members})
+        """The ids of the vectors that its members need, each once: the newest version last."""
+        needed = {member.version for member in self.members}
+        needed.update(member.teacher for member in self.members if member.teacher != NO_TEACHER)
+        return sorted(needed)
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluate:
-    """One shard of the held-out examples to evaluate with ``version``."""
+    """One shard of the held-out examples to evaluate with ``version``, a version's id or its output model's."""
 
     version: int
     shard: int

@@ -1,4 +1,4 @@
-"""A server update in the making: its stacks' updates, added up in their order as they come."""
+"""What a server update waits for, in the making: its stacks' sums, added up in their order as they come."""
 
 from dataclasses import dataclass, field
 
@@ -7,22 +7,27 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float32]
 
+Round = int | None
+
 
 @dataclass
 class Assembly:
-    """``added`` stacks are in ``total``; ``waiting`` holds updates, by place, that came before their turn."""
+    """``added`` stacks are in ``totals``: that of the server update itself under None, those of late updates under
+    their round. ``waiting`` holds, by place, what came before its turn, with what it belongs to."""
 
     added: int = 0
-    total: Vector | None = None
-    waiting: dict[int, Vector] = field(default_factory=dict)
+    totals: dict[Round, Vector] = field(default_factory=dict)
+    waiting: dict[int, tuple[Round, Vector]] = field(default_factory=dict)
 
     def has(self, place: int) -> bool:
         """Whether this stack's update has come."""
         return place < self.added or place in self.waiting
 
-    def add(self, place: int, update: Vector) -> None:
+    def add(self, place: int, late_of: Round, update: Vector) -> None:
         """Takes a stack's update, which from now on is the assembly's own."""
-        self.waiting[place] = update
+        self.waiting[place] = (late_of, update)
         while (following := self.waiting.pop(self.added, None)) is not None:
-            self.total = following if self.total is None else np.add(self.total, following, out=self.total)
+            belongs, vector = following
+            total = self.totals.get(belongs)
+            self.totals[belongs] = vector if total is None else np.add(total, vector, out=total)
             self.added += 1

@@ -9,13 +9,15 @@ import contextlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedhpc.clients.steps.step_choice import StepChoice
 from fedhpc.clients.work import ShardCounts
-from fedhpc.federation.assembly import Assembly
+from fedhpc.federation.assembly import Assembly, Round
+from fedhpc.federation.round_deltas import RoundDelta, RoundDeltas
 from fedhpc.store.replacing import replacing
 
 Vector = NDArray[np.float32]
@@ -25,14 +27,16 @@ Vector = NDArray[np.float32]
 class Checkpoint:
     """A run after server version ``version`` came to be.
 
-    ``versions``: float32 [parameters], by version. ``assemblies``: by the version that they will make. ``server``: the
-    aggregator's state. ``evaluated``: the counts of every shard, by version.
+    ``versions``: float32 [parameters], by version, and output models by their id. ``assemblies``: by the version that
+    they will make. ``server``: the server model's state, beside its ``deltas``. ``evaluated``: the counts of every
+    shard, by version.
     """
 
     version: int
     versions: dict[int, Vector]
     assemblies: dict[int, Assembly]
     server: dict[str, NDArray[np.generic]]
+    deltas: RoundDeltas
     evaluated: dict[int, list[ShardCounts]]
 
 
@@ -45,15 +49,20 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint, digest: str, choice: Ste
     arrays: dict[str, NDArray[np.generic]] = {}
     arrays |= {f"version/{version}": weights for version, weights in checkpoint.versions.items()}
     for makes, assembly in checkpoint.assemblies.items():
-        arrays |= {f"waiting/{makes}/{place}": update for place, update in assembly.waiting.items()}
-        if assembly.total is not None:
-            arrays[f"total/{makes}"] = assembly.total
+        for place, (belongs, update) in assembly.waiting.items():
+            arrays[f"waiting/{makes}/{place}/{_name(belongs)}"] = update
+        arrays |= {f"total/{makes}/{_name(belongs)}": total for belongs, total in assembly.totals.items()}
+    sums, deltas = _written_once(checkpoint.deltas)
+    arrays |= {f"sum/{number}": total for number, total in enumerate(sums)}
+    for version, state in checkpoint.deltas.server.items():
+        arrays |= {f"state/{version}/{name}": value for name, value in state.items()}
     arrays |= {f"server/{name}": value for name, value in checkpoint.server.items()}
     rest: dict[str, object] = {
         "digest": digest,
         "step": choice.model_dump(),
         "version": checkpoint.version,
         "added": {makes: assembly.added for makes, assembly in checkpoint.assemblies.items()},
+        "deltas": deltas,
         "evaluated": {version: [asdict(count) for count in counts] for version, counts in checkpoint.evaluated.items()},
     }
     rest["arrays"] = sorted(arrays)
@@ -105,26 +114,76 @@ def _read(path: Path, digest: str, choice: StepChoice) -> Checkpoint | None:
             )
         if rest["arrays"] != sorted(name for name in arrays.files if name != "rest"):
             raise ValueError("arrays are missing")
-        groups: dict[str, dict[str, NDArray[np.generic]]] = {"version": {}, "total": {}, "waiting": {}, "server": {}}
+        groups: dict[str, dict[str, NDArray[np.generic]]] = {group: {} for group in _GROUPS}
         for name in arrays.files:
             group, _, key = name.partition("/")
             if key:
                 groups[group][key] = arrays[name]
     assemblies = {int(makes): Assembly(added) for makes, added in rest["added"].items()}
-    for makes, total in groups["total"].items():
-        assemblies[int(makes)].total = _vector(total)
+    for key, total in groups["total"].items():
+        makes, belongs = key.split("/")
+        assemblies[int(makes)].totals[_round(belongs)] = _vector(total)
     for key, update in groups["waiting"].items():
-        makes, _, place = key.partition("/")
-        assemblies[int(makes)].waiting[int(place)] = _vector(update)
+        makes, place, belongs = key.split("/")
+        assemblies[int(makes)].waiting[int(place)] = (_round(belongs), _vector(update))
     return Checkpoint(
         version=rest["version"],
         versions={int(key): _vector(value) for key, value in groups["version"].items()},
         assemblies=assemblies,
         server=groups["server"],
+        deltas=_deltas(rest["deltas"], groups["sum"], groups["state"]),
         evaluated={
             int(version): [ShardCounts(**count) for count in counts] for version, counts in rest["evaluated"].items()
         },
     )
+
+
+_GROUPS = ("version", "total", "waiting", "server", "sum", "state")
+_OWN = "own"
+
+
+def _name(belongs: Round) -> str:
+    return _OWN if belongs is None else str(belongs)
+
+
+def _round(name: str) -> Round:
+    return None if name == _OWN else int(name)
+
+
+def _written_once(deltas: RoundDeltas) -> tuple[list[Vector], dict[str, object]]:
+    """The sums, each once though rounds and teachers share them, and who has which: [number of the sum, clients]."""
+    sums: list[Vector] = []
+    numbers: dict[int, int] = {}
+
+    def number(delta: RoundDelta) -> list[int]:
+        if id(delta.total) not in numbers:
+            numbers[id(delta.total)] = len(sums)
+            sums.append(delta.total)
+        return [numbers[id(delta.total)], delta.clients]
+
+    by_round = {start: number(delta) for start, delta in deltas.by_round.items()}
+    of_teachers = {
+        version: {teacher: number(delta) for teacher, delta in teachers.items()}
+        for version, teachers in deltas.of_teachers.items()
+    }
+    return sums, {"by_round": by_round, "of_teachers": of_teachers}
+
+
+def _deltas(rest: Any, sums: dict[str, NDArray[np.generic]], states: dict[str, NDArray[np.generic]]) -> RoundDeltas:
+    vectors = {int(number): _vector(total) for number, total in sums.items()}
+
+    def delta(entry: list[int]) -> RoundDelta:
+        return RoundDelta(vectors[entry[0]], entry[1])
+
+    found = RoundDeltas()
+    found.by_round = {int(start): delta(entry) for start, entry in rest["by_round"].items()}
+    for version, teachers in rest["of_teachers"].items():
+        found.of_teachers[int(version)] = {int(teacher): delta(entry) for teacher, entry in teachers.items()}
+        found.server[int(version)] = {}
+    for key, value in states.items():
+        version, name = key.split("/")
+        found.server[int(version)][name] = value
+    return found
 
 
 def _vector(value: NDArray[np.generic]) -> Vector:

@@ -6,18 +6,29 @@ server update is applied when all of its own have come, added up in an order tha
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpc.clients.work import Answer, Evaluate, Evaluated, ShardCounts, Train, Trained, Work
-from fedhpc.federation.aggregation import Aggregator
+from fedhpc.clients.work import (
+    Answer,
+    Evaluate,
+    Evaluated,
+    ShardCounts,
+    Train,
+    Trained,
+    Work,
+    is_teacher,
+    output_of,
+    version_of,
+)
 from fedhpc.federation.assembly import Assembly
 from fedhpc.federation.checkpoint import Checkpoint
 from fedhpc.federation.recorder import Recorder
+from fedhpc.federation.server_model import ServerModel
 from fedhpc.federation.stacks import stacks_of
 from fedhpc.federation.virtual_server import ServerUpdate, VirtualServer
 
@@ -49,6 +60,8 @@ class Others(Protocol):
     def give(self, rank: int, work: Work, versions: Versions) -> None: ...
     def forget(self, version: int) -> None: ...
     def answers(self) -> list[Answer]: ...
+    @property
+    def busy(self) -> bool: ...
 
 
 class Waiting(Protocol):
@@ -60,29 +73,32 @@ class Waiting(Protocol):
 
 class Engine:
     """Rank 0. Up to ``stack`` clients train together, and held-out examples come in ``shards`` pieces. ``pulse`` is
-    called often; it may save ``checkpoint()``, and raises to end the run."""
+    called often; it may save ``checkpoint()``, and raises to end the run. ``is_target`` says of an evaluation whether
+    it is good enough to end the federation with it."""
 
     def __init__(
         self,
         schedule: VirtualServer,
         recorder: Recorder,
-        aggregator: Aggregator,
+        model: ServerModel,
         own: Own,
         others: Others,
         rest: Waiting,
         shards: int,
         stack: int,
         pulse: Callable[["Engine"], None],
+        is_target: Callable[[Sequence[ShardCounts]], bool] | None = None,
     ) -> None:
         self.schedule, self.recorder = schedule, recorder
         self.evaluated: dict[int, list[ShardCounts]] = {}
         self.applied = -1  # the newest version that exists
         self.newest: ServerUpdate | None = None  # the update that made it
-        self._aggregator, self._own, self._others, self._rest = aggregator, own, others, rest
-        self._shards, self._stack, self._pulse = shards, stack, pulse
+        self.reached: int | None = None  # the first version whose evaluation is the target
+        self._model, self._own, self._others, self._rest = model, own, others, rest
+        self._shards, self._stack, self._pulse, self._is_target = shards, stack, pulse, is_target
         self._updates = schedule.server_updates()
         self._played_out = False
-        self._versions: dict[int, Vector] = {}
+        self._versions: dict[int, Vector] = {}  # by id: server versions, teachers in use, output models to evaluate
         self._upcoming: deque[ServerUpdate] = deque()
         self._missing: dict[int, int] = {}  # version to be made -> its stacks not yet received
         self._computing: dict[tuple[int, int], Train] = {}  # by version to be made and place
@@ -90,7 +106,7 @@ class Engine:
         self._known = 0  # client updates in _upcoming that are still to be computed
         self._to_train: list[_Needed] = []  # a heap, earliest needed first; the versions to start from exist
         self._for_later: dict[int, list[_Needed]] = {}  # by the version that does not exist yet
-        self._uses: dict[int, int] = {}  # version -> stacks to compute and shards to evaluate from it
+        self._uses: dict[int, int] = {}  # id -> stacks to compute, shards to evaluate, server updates to make from it
         self._to_evaluate: deque[Evaluate] = deque()
         self._shard_counts: dict[int, dict[int, ShardCounts]] = {}
         self._wanted: set[int] = set()  # versions to be evaluated
@@ -107,10 +123,16 @@ class Engine:
                 self._rest.over()
             else:
                 self._rest.a_moment()
+        while self._others.busy:  # what is under way where the target ended the federation
+            self._others.answers()
+            self._rest.a_moment()
 
     # The parts of one turn.
 
     def _done(self) -> bool:
+        if self.reached is not None and self.newest is not None and self.newest.version >= self.reached:
+            # Those before it are evaluated first: one of them may be the target too.
+            return all(version > self.reached for version in self._wanted)
         return self._played_out and not self._upcoming and not self._wanted
 
     def _advance(self) -> bool:
@@ -128,6 +150,7 @@ class Engine:
         return self._hand_out() or moved
 
     def _do(self, work: Work) -> Answer:
+        self._make_teachers(work)
         self._own_busy = True
         answer = self._own.do(work, self._versions, self._between_steps)
         self._own_busy = False
@@ -159,6 +182,8 @@ class Engine:
         else:
             self._upcoming.append(update)
             self._missing[update.version] = 0
+            for start in self._starts_for_the_server(update):
+                self._uses[start] = self._uses.get(start, 0) + 1
             assembly = self._assemblies.setdefault(update.version, Assembly())
             for stack in stacks_of(update, self._stack):
                 if not assembly.has(stack.place):
@@ -183,21 +208,31 @@ class Engine:
     def _apply(self, update: ServerUpdate) -> None:
         """The server update whose client updates have all come."""
         del self._missing[update.version]
-        total = self._assemblies.pop(update.version).total
-        if not update.version:
-            weights = self._aggregator.weights()
-        elif total is None:  # none of its clients has an example
-            weights = self._aggregator.step(np.zeros_like(self._aggregator.weights()))
-        else:
-            weights = self._aggregator.step(total)
+        totals = self._assemblies.pop(update.version).totals
+        self._versions[update.version] = self._model.apply(update, totals, self._versions)
         self.applied, self.newest = update.version, update
-        self._versions[update.version] = weights
+        for start in self._starts_for_the_server(update):
+            self._used(start)
         for needed in self._for_later.pop(update.version, []):
             heappush(self._to_train, needed)
         if update.version in self._wanted:
             self._queue_evaluation(update.version)
         self._release(update.version - 1)
         self._release(update.version)
+
+    def _starts_for_the_server(self, update: ServerUpdate) -> list[int]:
+        """Versions that the server itself needs again to make this update."""
+        if update.moves_to_clients:
+            return [client_update.version for client_update in update.updates]
+        return update.closed
+
+    def _make_teachers(self, work: Work) -> None:
+        """The vectors that no server version is are made when they are first needed."""
+        if isinstance(work, Train):
+            for member in work.members:
+                if is_teacher(member.teacher) and member.teacher not in self._versions:
+                    start = self._versions[member.version]
+                    self._versions[member.teacher] = self._model.teacher(member.teacher, member.version, start)
 
     def _hand_out(self) -> bool:
         """Work for the training ranks. The last piece is left to rank 0 unless a rank would otherwise idle."""
@@ -208,12 +243,14 @@ class Engine:
                 break
             work = self._next_work()
             assert work is not None
+            self._make_teachers(work)
             self._others.give(rank, work, self._versions)
             moved = True
         return moved
 
     def _next_work(self) -> Work | None:
-        crowded = len(self._to_evaluate) > _EVALUATIONS_WAITING * self._shards
+        may_wait = _EVALUATIONS_WAITING * self._shards if self._is_target is None else 0
+        crowded = len(self._to_evaluate) > may_wait
         if self._to_train and not crowded:
             return heappop(self._to_train)[3]
         return self._to_evaluate.popleft() if self._to_evaluate else None
@@ -221,7 +258,7 @@ class Engine:
     def _accept(self, answer: Answer) -> None:
         if isinstance(answer, Trained):
             stack = self._computing.pop((answer.makes, answer.place))
-            self._assemblies[answer.makes].add(answer.place, answer.update)
+            self._assemblies[answer.makes].add(answer.place, stack.late_of, answer.update)
             self._missing[answer.makes] -= 1
             self._known -= len(stack.members)
             for version in stack.versions:
@@ -230,13 +267,20 @@ class Engine:
             self._counted(answer)
 
     def _counted(self, answer: Evaluated) -> None:
-        counts = self._shard_counts[answer.version]
+        version = version_of(answer.version)
+        counts = self._shard_counts[version]
         counts[answer.shard] = answer.counts
         if len(counts) == self._shards:
-            self.evaluated[answer.version] = [counts[shard] for shard in range(self._shards)]
-            del self._shard_counts[answer.version]
-            self._wanted.remove(answer.version)
+            self.evaluated[version] = [counts[shard] for shard in range(self._shards)]
+            del self._shard_counts[version]
+            self._wanted.remove(version)
+            self._look_at(version)
         self._used(answer.version)
+
+    def _look_at(self, version: int) -> None:
+        """An evaluation may be good enough to end the federation; the first that is counts."""
+        if self._is_target is not None and self._is_target(self.evaluated[version]):
+            self.reached = version if self.reached is None else min(self.reached, version)
 
     # Evaluation and the life of versions.
 
@@ -245,28 +289,38 @@ class Engine:
         if version in self.evaluated:
             return
         self._wanted.add(version)
-        if version in self._versions:
+        if version <= self.applied:
             self._queue_evaluation(version)
 
     def _queue_evaluation(self, version: int) -> None:
+        evaluated = version
+        if self._model.has_output_model:
+            evaluated = output_of(version)
+            if evaluated not in self._versions:  # it is, where a checkpoint kept it
+                self._versions[evaluated] = self._model.output()
         self._shard_counts[version] = {}
-        self._uses[version] = self._uses.get(version, 0) + self._shards
-        self._to_evaluate.extend(Evaluate(version, shard) for shard in range(self._shards))
+        self._uses[evaluated] = self._uses.get(evaluated, 0) + self._shards
+        self._to_evaluate.extend(Evaluate(evaluated, shard) for shard in range(self._shards))
 
-    def _used(self, version: int) -> None:
-        self._uses[version] -= 1
-        self._release(version)
+    def _used(self, vector: int) -> None:
+        self._uses[vector] -= 1
+        self._release(vector)
 
-    def _release(self, version: int) -> None:
-        """Forgets a version that nothing will start from, train from or evaluate any more."""
-        if version not in self._versions or self._uses.get(version):
+    def _release(self, vector: int) -> None:
+        """Forgets a vector that nothing will start from, train from or evaluate any more."""
+        if vector not in self._versions or self._uses.get(vector):
             return
-        may_start = version >= self.schedule.version or version in self.schedule.open_updates
+        may_start = vector >= self.schedule.version or vector in self.schedule.open_updates
         if may_start and not self._played_out:
             return
-        self._uses.pop(version, None)
-        del self._versions[version]
-        self._others.forget(version)
+        self._uses.pop(vector, None)
+        del self._versions[vector]
+        self._model.deltas.forget(vector)
+        self._others.forget(vector)
+
+    def output(self) -> Vector:
+        """A copy of the output model as it is now, float32 [parameters]."""
+        return self._model.output()
 
     # Checkpoints.
 
@@ -275,9 +329,10 @@ class Engine:
         engine's own state, to be saved before the engine goes on."""
         return Checkpoint(
             version=self.applied,
-            versions=dict(self._versions),
+            versions={vector: value for vector, value in self._versions.items() if not is_teacher(vector)},
             assemblies={makes: part for makes, part in self._assemblies.items() if part.added or part.waiting},
-            server=self._aggregator.state(),
+            server=self._model.state(),
+            deltas=self._model.deltas,
             evaluated=dict(self.evaluated),
         )
 
@@ -285,5 +340,8 @@ class Engine:
         """Goes on from a checkpoint; call it before ``run()``."""
         self.applied = checkpoint.version
         self._versions, self._assemblies = dict(checkpoint.versions), dict(checkpoint.assemblies)
-        self._aggregator.restore(checkpoint.server)
+        self._model.restore(checkpoint.server)
+        self._model.deltas = checkpoint.deltas
         self.evaluated = dict(checkpoint.evaluated)
+        for version in self.evaluated:
+            self._look_at(version)

@@ -42,8 +42,8 @@ class Recorder:
             # An update's staleness is ``newest`` less the version that it started from.
             newest, count = update.version - 1, len(update.updates)
             versions = [client_update.version for client_update in update.updates]
-            mean = (newest * count - sum(versions)) / count
-            self._updates.append((update.time, mean, newest - min(versions), count))
+            mean = (newest * count - sum(versions)) / count if count else 0.0
+            self._updates.append((update.time, mean, newest - min(versions, default=newest), count))
         rows = len(self._rows)
         reached = self._reached(update)
         if reached / self.evaluation.every > MOST_EVALUATIONS:
@@ -67,6 +67,7 @@ class Recorder:
             "time": np.array([row[1] for row in self._rows]),
             "server_updates": np.array([total.server_updates for total in totals], np.int64),
             "client_updates": np.array([total.client_updates for total in totals], np.int64),
+            "late_updates": np.array([total.late_updates for total in totals], np.int64),
             "client_trips": np.array([total.client_trips for total in totals], np.int64),
             "local_steps": np.array([total.local_steps for total in totals], np.int64),
             "resource_used": np.array([total.resource_used for total in totals]),
@@ -94,6 +95,8 @@ class Recorder:
         match self.evaluation.unit:
             case "client_updates":
                 return update.totals.client_updates
+            case "client_trips":
+                return update.totals.client_trips
             case "server_updates":
                 return update.totals.server_updates
             case "virtual_seconds":

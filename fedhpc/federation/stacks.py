@@ -3,26 +3,35 @@
 from collections.abc import Iterator
 
 from fedhpc.clients.work import Member, Train
-from fedhpc.federation.virtual_server import ServerUpdate
+from fedhpc.federation.virtual_server import Participation, ServerUpdate
 
 
 def stacks_of(update: ServerUpdate, most: int) -> list[Train]:
-    """The client updates that make a server update, in stacks of at most ``most``, as equal in number as can be.
+    """The client updates that a server update waits for, in stacks of at most ``most``, as equal in number as can be.
 
     Those that start from the version just before it, which exists last, are kept apart from the others, which can be
-    computed ahead. Among each, the longest are together, so that a stack's clients end together. Clients without
-    examples train nothing and are left out.
+    computed ahead. Late updates are together with those of their own round. Among each, the longest are together, so
+    that a stack's clients end together. Clients without examples train nothing and are left out.
     """
     early: list[Member] = []
     late: list[Member] = []
     for participation, weight in zip(update.updates, update.weights, strict=True):
         if participation.steps:
-            member = Member(
-                participation.version, participation.client, participation.participation, participation.steps, weight
-            )
-            (late if participation.version == update.version - 1 else early).append(member)
-    pieces = [*_even_pieces(early, most), *_even_pieces(late, most)]
-    return [Train(update.version, place, members) for place, members in enumerate(pieces)]
+            (late if participation.version == update.version - 1 else early).append(_member(participation, weight))
+    of_rounds: dict[int, list[Member]] = {}
+    for participation in update.late:
+        if participation.steps:
+            of_rounds.setdefault(participation.version, []).append(_member(participation, 1.0))
+    pieces: list[tuple[tuple[Member, ...], int | None]] = []
+    for members in (early, late):
+        pieces += [(piece, None) for piece in _even_pieces(members, most)]
+    for start, members in of_rounds.items():
+        pieces += [(piece, start) for piece in _even_pieces(members, most)]
+    return [Train(update.version, place, members, start) for place, (members, start) in enumerate(pieces)]
+
+
+def _member(update: Participation, weight: float) -> Member:
+    return Member(update.version, update.client, update.participation, update.steps, weight, update.teacher)
 
 
 def _even_pieces(members: list[Member], most: int) -> Iterator[tuple[Member, ...]]:

@@ -1,46 +1,55 @@
-"""How long a client takes: Hard et al., section 3, ``T = T_communication + C + T_per_example * examples``."""
+"""How long a client takes: Hard et al., section 3, ``T = T_communication + C + T_per_example * examples``; FedCompass,
+section 5.1, a time for each step."""
 
-from typing import Annotated, Literal
+from pydantic import model_validator
 
-from pydantic import Field
-
+from fedhpc.latency.distributions import Duration, bounds
 from fedhpc.settings import Settings
 
-
-class LogNormal(Settings):
-    """exp(mu + sigma z), z standard normal; virtual seconds."""
-
-    distribution: Literal["lognormal"]
-    mu: float = Field(ge=-100, le=100)
-    sigma: float = Field(ge=0, le=20)
+Factors = tuple[Duration | None, Duration | None, Duration | None, Duration | None]
 
 
-class Constant(Settings):
-    """Always the same value; virtual seconds."""
-
-    distribution: Literal["constant"]
-    value: float = Field(ge=0, le=1e15)
-
-
-Distribution = Annotated[LogNormal | Constant, Field(discriminator="distribution")]
+class _Factors(Settings):
+    communication: Duration | None = None
+    per_example: Duration | None = None
+    overhead: Duration | None = None
+    per_step: Duration | None = None
 
 
-class StragglerLatency(Settings):
+class StragglerLatency(_Factors):
     """The straggler clients' own latency factors; a factor left out is as everybody's."""
 
-    communication: Distribution | None = None
-    per_example: Distribution | None = None
-    overhead: Distribution | None = None
 
-
-class Scenario(Settings):
-    """One latency scenario: the three factors of section 3.1, each drawn anew at every participation.
+class Scenario(_Factors):
+    """One latency scenario: the factors of a client's time, each drawn anew at every participation.
 
     ``communication`` is download plus upload and ``overhead`` the system constant C, both in virtual seconds;
-    ``per_example`` is virtual seconds for each example that the client processes.
+    ``per_example`` is virtual seconds for each example that the client processes, ``per_step`` for each mini-batch.
+    A factor left out takes no time.
     """
 
-    communication: Distribution
-    per_example: Distribution
-    overhead: Distribution
     stragglers: StragglerLatency | None = None
+
+    @model_validator(mode="after")
+    def _something_takes_time(self) -> "Scenario":
+        if not any(self.factors(straggler=False)):
+            raise ValueError("give at least one of communication, overhead, per_example and per_step")
+        return self
+
+    def factors(self, *, straggler: bool) -> Factors:
+        """(communication, overhead, per_example, per_step) of a straggler client, or of any other."""
+        own = self.stragglers if straggler and self.stragglers is not None else self
+        return (
+            own.communication or self.communication,
+            own.overhead or self.overhead,
+            own.per_example or self.per_example,
+            own.per_step or self.per_step,
+        )
+
+    @property
+    def work_takes_time(self) -> bool:
+        """Whether every client's time grows with its work."""
+        return all(
+            any(factor is not None and bounds(factor)[1] > 0 for factor in self.factors(straggler=straggler)[2:])
+            for straggler in (False, True)
+        )

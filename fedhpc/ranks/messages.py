@@ -16,7 +16,10 @@ from fedhpc.clients.work import Member
 
 # Where the header has what; the fields lie between.
 _KIND, _NUMBER, _BODY_BYTES, _INTEGERS = 0, 6, 7, 8
-_MEMBER = np.dtype([(name, "<i8") for name in ("version", "client", "participation", "steps")] + [("weight", "<f8")])
+_MEMBER = np.dtype(
+    [(name, "<i8") for name in ("version", "client", "participation", "steps")]
+    + [("weight", "<f8"), ("teacher", "<i8")]
+)
 _NO_BODY = np.empty(0, np.uint8)
 
 TAG = 1
@@ -72,7 +75,8 @@ class Message:
         """A stack to train."""
         message = cls.of(Kind.TRAIN, makes, place)
         rows = [
-            (member.version, member.client, member.participation, member.steps, member.weight) for member in members
+            (member.version, member.client, member.participation, member.steps, member.weight, member.teacher)
+            for member in members
         ]
         message.body = np.array(rows, _MEMBER).view(np.uint8)
         message.header[_BODY_BYTES] = message.body.size

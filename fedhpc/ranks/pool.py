@@ -81,6 +81,11 @@ class TrainingRanks:
                 found.append(_answer(message))
         return found
 
+    @property
+    def busy(self) -> bool:
+        """Whether anything is under way."""
+        return any(self._busy.values())
+
     def stop(self) -> None:
         """Ends the training ranks; nothing may be under way."""
         for rank in self._ranks:

@@ -23,11 +23,14 @@ VARIABLES: dict[str, Variable] = {
     "time": Variable("evaluation", "float64", "s", "virtual time of the evaluated server version", coordinate=True),
     "server_updates": Variable("evaluation", "int64", "1", "server updates"),
     "client_updates": Variable("evaluation", "int64", "1", "client updates aggregated"),
+    "late_updates": Variable(
+        "evaluation", "int64", "1", "client updates that came after their round's server update and were still used"
+    ),
     "client_trips": Variable("evaluation", "int64", "1", "client updates uploaded, aggregated or not"),
-    "local_steps": Variable("evaluation", "int64", "1", "mini-batches behind the aggregated client updates"),
+    "local_steps": Variable("evaluation", "int64", "1", "mini-batches behind the client updates that were used"),
     "resource_used": Variable("evaluation", "float64", "s", "learner time spent by clients"),
     "resource_wasted": Variable("evaluation", "float64", "s", "learner time whose client update was never used"),
-    "unique_clients": Variable("evaluation", "int64", "1", "clients with an update aggregated"),
+    "unique_clients": Variable("evaluation", "int64", "1", "clients with an update used"),
     "total_accuracy": Variable(
         "evaluation", "float64", "1", "accuracy on all held-out examples, as a fraction", optional=True
     ),
@@ -53,7 +56,7 @@ VARIABLES: dict[str, Variable] = {
     "examples": Variable("client", "int64", "1", "training examples that the client holds"),
     "straggler": Variable("client", "int8", "1", "1 for a straggler client, else 0"),
     "participations": Variable("client", "int64", "1", "times that the client was started"),
-    "updates_aggregated_of_client": Variable("client", "int64", "1", "aggregated client updates of this client"),
+    "updates_aggregated_of_client": Variable("client", "int64", "1", "client updates of this client that were used"),
 }
 
 INDEXES: dict[Dimension, tuple[int, str]] = {

@@ -1,6 +1,8 @@
 """A checkpoint is whole or it is not there; the previous one stands in for a damaged one."""
 
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,8 +11,10 @@ from fedhpc.clients.steps.step_choice import StepChoice
 from fedhpc.clients.work import ShardCounts
 from fedhpc.federation.assembly import Assembly
 from fedhpc.federation.checkpoint import Checkpoint, OtherStep, load_checkpoint, remove_checkpoints, save_checkpoint
+from fedhpc.federation.round_deltas import RoundDelta, RoundDeltas
 
 STEP = StepChoice(form="dense", clients=8)
+SHARED = RoundDelta(np.array([0.7, -0.9], np.float32), 3)
 
 
 def checkpoint(version: int) -> Checkpoint:
@@ -18,32 +22,50 @@ def checkpoint(version: int) -> Checkpoint:
         version=version,
         versions={version: np.array([0.1, -2.0], np.float32), 3: np.zeros(2, np.float32)},
         assemblies={
-            8: Assembly(2, np.array([4.0, 0.1], np.float32), {41: np.array([1e-30, np.float32(1) / 3], np.float32)}),
+            8: Assembly(
+                2,
+                {None: np.array([4.0, 0.1], np.float32), 6: np.array([-0.0, 5.5], np.float32)},
+                {
+                    41: (None, np.array([1e-30, np.float32(1) / 3], np.float32)),
+                    43: (6, np.array([7.0, 8.0], np.float32)),
+                },
+            ),
             9: Assembly(),
         },
+        deltas=RoundDeltas(
+            {5: SHARED, 6: RoundDelta(np.array([0.3, 0.4], np.float32), 4)},
+            {3: {-3: SHARED, -5: RoundDelta(np.array([0.1, 0.2], np.float32), 2)}, version: {-7: SHARED}},
+            {3: {"momentum": np.array([1.0, 2.0], np.float32)}, version: {}},
+        ),
         server={"weights": np.array([1.0, 2.0], np.float32), "steps": np.array(4.0, np.float32)},
         evaluated={0: [ShardCounts(1, 0, 0.1 + 0.2)], version: [ShardCounts(3, 2, 1.5), ShardCounts(0, 0, 0.0)]},
     )
 
 
+def plain(value: Any) -> Any:
+    """Its content, arrays as their bytes."""
+    if isinstance(value, np.ndarray):
+        return (value.dtype.str, value.shape, value.tobytes())
+    if is_dataclass(value):
+        return {entry.name: plain(getattr(value, entry.name)) for entry in fields(value)}
+    if isinstance(value, dict):
+        return {key: plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    return value
+
+
 def same(found: Checkpoint | None, expected: Checkpoint) -> bool:
+    return bool(plain(found) == plain(expected))
+
+
+def test_a_sum_that_several_share_is_written_once(tmp_path: Path) -> None:
+    path = tmp_path / "trial-0.checkpoint"
+    save_checkpoint(path, checkpoint(7), "digest", STEP)
+    assert path.read_bytes().count(SHARED.total.tobytes()) == 1
+    found = load_checkpoint(path, "digest", STEP)
     assert found is not None
-    vectors = [(found.versions, expected.versions), (found.server, expected.server)]
-    vectors += [(found.assemblies[makes].waiting, expected.assemblies[makes].waiting) for makes in (8, 9)]
-    totals = [[part.assemblies[makes].total for makes in (8, 9)] for part in (found, expected)]
-    return (
-        found.version == expected.version
-        and found.evaluated == expected.evaluated
-        and found.assemblies.keys() == expected.assemblies.keys()
-        and [found.assemblies[makes].added for makes in (8, 9)] == [2, 0]
-        and totals[0][0].tobytes() == totals[1][0].tobytes()
-        and totals[0][1] is None
-        and all(
-            {key: value.tobytes() for key, value in ours.items()}
-            == {key: value.tobytes() for key, value in theirs.items()}
-            for ours, theirs in vectors
-        )
-    )
+    assert found.deltas.by_round[5].total is found.deltas.of_teachers[7][-7].total
 
 
 def test_what_is_saved_is_loaded_bit_by_bit(tmp_path: Path) -> None:
@@ -54,7 +76,7 @@ def test_what_is_saved_is_loaded_bit_by_bit(tmp_path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["trial-0.checkpoint"]
 
 
-@pytest.mark.parametrize("name", ["server/weights", "waiting/8/41", "total/8", "version/3"])
+@pytest.mark.parametrize("name", ["server/weights", "waiting/8/41/own", "total/8/own", "sum/2", "version/3"])
 def test_a_checkpoint_with_an_array_of_another_name_is_damaged(tmp_path: Path, name: str) -> None:
     path = tmp_path / "trial-0.checkpoint"
     save_checkpoint(path, checkpoint(7), "digest", STEP)

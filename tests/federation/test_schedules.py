@@ -8,14 +8,15 @@ import pytest
 
 from fedhpc.budget import Budget
 from fedhpc.clients.settings import ClientSettings
+from fedhpc.federation.client_time import ClientTime
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers import make_scheduler
 from fedhpc.federation.schedulers.buffered import BufferedSettings
 from fedhpc.federation.schedulers.synchronous import SynchronousSettings
 from fedhpc.federation.selection import FreeClients
 from fedhpc.federation.virtual_server import ScheduleError, ServerUpdate, VirtualServer
-from fedhpc.latency.sampler import LatencySampler
-from fedhpc.latency.scenario import Constant, Scenario
+from fedhpc.latency.distributions import Constant
+from fedhpc.latency.scenario import Scenario
 from fedhpc.optimizers import SGD
 
 SGD_1 = SGD(name="sgd", rate=1.0)
@@ -26,6 +27,7 @@ def seconds(value: float) -> Constant:
     return Constant(distribution="constant", value=value)
 
 
+BUDGET = Budget(client_updates=100)
 SCENARIO = Scenario(communication=seconds(1), overhead=seconds(2), per_example=seconds(1))
 
 
@@ -34,10 +36,10 @@ def server(settings: SynchronousSettings | BufferedSettings, examples: list[int]
     return VirtualServer(
         make_scheduler(settings),
         population,
-        settings.client,
-        LatencySampler(SCENARIO, population, 0, 0),
+        ClientTime(settings.client, SCENARIO, population, 0, 0),
         FreeClients(len(examples), np.random.default_rng(0)),
         budget,
+        np.random.default_rng(1),
     )
 
 
@@ -92,9 +94,8 @@ def test_a_deadline_before_every_arrival_makes_no_server_update() -> None:
 def test_time_that_stands_still_is_refused_where_time_is_the_budget() -> None:
     settings = buffered(buffer_size=1, concurrency=2)
     still = server(settings, [0, 0, 0], Budget(virtual_seconds=5))
-    still.latency = LatencySampler(
-        Scenario(communication=seconds(0), overhead=seconds(0), per_example=seconds(0)), still.population, 0, 0
-    )
+    at_once = Scenario(communication=seconds(0), overhead=seconds(0), per_example=seconds(0))
+    still.client_time = ClientTime(settings.client, at_once, still.population, 0, 0)
     with pytest.raises(ScheduleError, match="virtual time stands still"):
         for _ in still.server_updates():
             pass
@@ -154,10 +155,12 @@ def test_the_stopped_and_the_aggregated_leave_no_version_open() -> None:
 
 def test_a_population_too_small_is_named_with_the_mend() -> None:
     population = Population(np.ones(10, np.int64), np.zeros(10, bool))
-    assert synchronous(cohort=11).mistakes(population) == ["cohort: 11 exceeds the population of 10 clients; lower it"]
-    assert synchronous(cohort=10, over_selection=12).mistakes(population)[0].startswith("over_selection: 12 exceeds")
-    assert synchronous(cohort=10).mistakes(population) == []
+    told = synchronous(cohort=11).mistakes(population, BUDGET)
+    assert told == ["cohort: 11 exceeds the population of 10 clients; lower it"]
+    told = synchronous(cohort=10, over_selection=12).mistakes(population, BUDGET)
+    assert told[0].startswith("over_selection: 12 exceeds")
+    assert synchronous(cohort=10).mistakes(population, BUDGET) == []
     # Up to K - 1 = 4 updates wait in the buffer while 7 train: 11 clients.
-    assert "need 11 clients" in buffered(buffer_size=5, concurrency=7).mistakes(population)[0]
-    assert buffered(buffer_size=4, concurrency=7).mistakes(population) == []
-    assert buffered(buffer_size=5, concurrency=10, refill="at_server_update").mistakes(population) == []
+    assert "need 11 clients" in buffered(buffer_size=5, concurrency=7).mistakes(population, BUDGET)[0]
+    assert buffered(buffer_size=4, concurrency=7).mistakes(population, BUDGET) == []
+    assert buffered(buffer_size=5, concurrency=10, refill="at_server_update").mistakes(population, BUDGET) == []

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,39 @@ import pytest
 from fedhpc.experiment import Run
 from fedhpc.federation.checkpoint import load_checkpoint, save_checkpoint
 from fedhpc.federation.engine import Engine
-from tests.federations import DENSE, Federation, Ranks, reference, trained
+from tests.federations import DENSE, Federation, Ranks, by_the_papers, reference, trained
 from tests.mpi import mpi, numbers, run_command
 
 ALGORITHMS = ["over", "prox", "fedbuff"]
+_ROUNDS = {"cohort": 3, "over_selection": 5}
+_MOMENTUM = {"name": "sgd", "rate": 0.7, "momentum": 0.5}
+LATE: dict[str, Any] = {
+    "fare_dust": {
+        "scheduler": "fare_dust",
+        **_ROUNDS,
+        "histories": 3,
+        "client": {"distillation": 0.3},
+        "ema": {"decay": 0.8},
+    },
+    "fare_dust_adam": {
+        "scheduler": "fare_dust",
+        **_ROUNDS,
+        "histories": 2,
+        "client": {"distillation": 0.3},
+        "server_optimizer": {"name": "adam", "rate": 0.01},
+    },
+    "feast": {"scheduler": "feast", **_ROUNDS, "tau_max": 40.0, "decay": 0.7, "kappa": 0.5},
+    "fedasync": {"scheduler": "asynchronous", "concurrency": 6, "mixing": 0.4, "staleness": {"kind": "polynomial"}},
+    "fedbuff_kd_ema": {
+        "scheduler": "buffered",
+        "buffer_size": 3,
+        "concurrency": 8,
+        "client": {"distillation": 0.3},
+        "server_optimizer": _MOMENTUM,
+        "ema": {"decay": 0.8},
+    },
+}
+"""Those whose server does more than step along one weighted sum."""
 
 
 @pytest.mark.parametrize("step", ["{}", "{clients: 3}", "{form: channels_last}"])
@@ -73,6 +103,51 @@ def test_resumed_from_any_checkpoint_the_same_bytes(tiny: Callable[..., Path], t
         assert {name: column.tobytes() for name, column in first.items()} == {
             name: column.tobytes() for name, column in second.items()
         }
+
+
+@pytest.mark.parametrize("algorithm", LATE)
+@pytest.mark.parametrize("stack", [1, 3])
+def test_algorithms_that_hear_late_clients_give_the_papers_models_after_any_kill(
+    tiny: Callable[..., Path], tmp_path: Path, algorithm: str, stack: int
+) -> None:
+    federation = Federation.of(tiny(lambda settings: settings.update(algorithms=LATE)), algorithm)
+    federation.choice = DENSE.model_copy(update={"clients": stack})
+    output, evaluations = by_the_papers(federation)
+    chance = random.Random(algorithm)
+    path = tmp_path / "trial-0.checkpoint"
+
+    def pulse(engine: Engine) -> None:
+        if engine.newest is not None and chance.random() < 0.3:
+            save_checkpoint(path, engine.checkpoint(), "digest", federation.choice)
+            if kills < 4 and engine.applied >= last_resort + 2:
+                raise Killed
+
+    kills, last_resort = 0, 0
+    while True:
+        ranks = Ranks(federation.training(), chance)
+        engine = federation.engine(ranks, pulse=pulse)
+        checkpoint = load_checkpoint(path, "digest", federation.choice)
+        if checkpoint is not None:
+            engine.restore(checkpoint)
+            last_resort = checkpoint.version
+        try:
+            engine.run()
+            break
+        except Killed:
+            kills += 1
+    assert kills == 4
+    untroubled = federation.engine()
+    untroubled.run()
+    kept, undisturbed = engine.checkpoint(), untroubled.checkpoint()
+    assert kept.server.keys() == undisturbed.server.keys()
+    assert all(value.tobytes() == undisturbed.server[name].tobytes() for name, value in kept.server.items())
+    assert engine.evaluated == untroubled.evaluated
+    assert not kept.versions
+    assert not kept.deltas.of_teachers
+    np.testing.assert_allclose(engine.output(), output, rtol=1e-4, atol=1e-5)
+    assert engine.evaluated.keys() == evaluations.keys()
+    for version, shards in evaluations.items():
+        np.testing.assert_allclose(engine.evaluated[version][0].loss, shards[0].loss, rtol=1e-4)
 
 
 def test_a_resumed_run_recomputes_nothing_that_its_checkpoint_holds(tiny: Callable[..., Path]) -> None:

@@ -20,6 +20,7 @@ def record(
             "time": [0.0, 1800.0, 3600.0],
             "server_updates": [0, 1, 2],
             "client_updates": [0, 10, 20],
+            "late_updates": [0, 1, 4],
             "client_trips": [0, 13, 26],
             "local_steps": [0, 50, 100],
             "resource_used": [0.0, 100.5, 200.25],

@@ -12,7 +12,7 @@ from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.candidates import UnfitChoice, candidates
 from fedhpc.clients.steps.device import prepare_device
 from fedhpc.clients.steps.step_choice import Device, StepChoice, StepWishes
-from fedhpc.clients.work import Member
+from fedhpc.clients.work import NO_TEACHER, Member, teacher_id
 from fedhpc.data.federated import FederatedData
 from fedhpc.models.architectures import build_model
 from fedhpc.models.settings import Model
@@ -70,10 +70,12 @@ def _clock(model: Model, client: ClientSettings, data: FederatedData, choice: St
         return lambda: 0.0
     prepare_device(choice, client.precision)
     training = LocalTraining(model, client, data, 0, 0, choice)
-    versions = {0: training.initial_weights()}
+    # With distillation each client has a teacher of its own, as in a federation.
+    teachers = [teacher_id(take) if client.distillation else NO_TEACHER for take in range(choice.clients)]
+    versions = dict.fromkeys({0, *teachers} - {NO_TEACHER}, training.initial_weights())
 
     def seconds(steps: int) -> float:
-        members = [Member(0, middling, take, steps, 1.0) for take in range(choice.clients)]
+        members = [Member(0, middling, take, steps, 1.0, teacher) for take, teacher in enumerate(teachers)]
         start = time.perf_counter()
         training.update(versions, members, _nothing)
         return time.perf_counter() - start

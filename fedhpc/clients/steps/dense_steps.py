@@ -7,9 +7,11 @@ from torch import nn
 
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.chunk import Chunk
+from fedhpc.clients.steps.distillation import Teachers, soft_targets
 from fedhpc.clients.steps.proximal import add_proximal
+from fedhpc.clients.steps.rate_normalization import fractions
 from fedhpc.clients.steps.shares import shares
-from fedhpc.models.dense import DenseGradient
+from fedhpc.models.dense import DenseGradient, dense_scores
 from fedhpc.models.flat import bind, flatten
 from fedhpc.torch_optimizers import TorchOptimizer
 
@@ -24,26 +26,41 @@ class DenseSteps:
         self._gradient = torch.zeros_like(self.weights)
         self._find_gradient = DenseGradient(module, self.weights, self._gradient)
         self._optimizer = TorchOptimizer(settings.optimizer, [self.weights])
-        self._proximal = settings.proximal
+        self._settings = settings
         classes = list(module.parameters())[-1].numel()
         self._one_hot = torch.eye(classes)
 
-    def begin(self, start: torch.Tensor) -> None:
-        """Clients start from the rows of ``start``, float32 [their number, parameters], which must stay as they are
-        while they train."""
+    def begin(self, start: torch.Tensor, teachers: Teachers | None) -> None:
+        """Clients start from the rows of ``start``, float32 [their number, parameters], and learn from ``teachers``
+        too. Both must stay as they are while they train."""
         self.weights[: len(start)].copy_(start)
         self._optimizer.reset()
-        self._start = start
+        self._start, self._teachers = start, teachers
 
     def train(self, chunk: Chunk, between_steps: Callable[[], None]) -> None:
         """Takes the chunk's steps, and calls ``between_steps`` before each."""
-        share = shares(chunk)
-        targets = self._one_hot[chunk.labels].mul_(share)
-        features = chunk.features.flatten(3)
+        share, features = shares(chunk), chunk.features.flatten(3)
+        targets = self._one_hot[chunk.labels]
+        if self._teachers is not None:
+            targets += self._soft_targets(features, self._teachers)
+        targets *= share
+        if self._teachers is not None:
+            share = share * (1 + self._teachers.strengths[: features.shape[1], None, None])
+        fraction = None
+        if self._settings.rate_normalization:
+            fraction = fractions(chunk, self._settings.batch_size)
         for step, clients in enumerate(chunk.active):
             between_steps()
             self._find_gradient(features[step, :clients], targets[step, :clients], share[step, :clients])
             gradient = self._gradient[:clients]
-            if self._proximal:
-                add_proximal([gradient], [self.weights[:clients]], [self._start[:clients]], self._proximal)
-            self._optimizer.step([gradient], clients)
+            if mu := self._settings.proximal:
+                add_proximal([gradient], [self.weights[:clients]], [self._start[:clients]], mu)
+            self._optimizer.step([gradient], clients, None if fraction is None else fraction[step, :clients])
+
+    def _soft_targets(self, features: torch.Tensor, teachers: Teachers) -> torch.Tensor:
+        """Those of a whole chunk, [steps, clients, batch, classes]: each teacher sees its client's batches as one."""
+        steps, clients, batch, inputs = features.shape
+        by_client = features.transpose(0, 1).reshape(clients, steps * batch, inputs)
+        scores = dense_scores(self.module, teachers.weights[:clients], by_client)
+        soft = soft_targets(scores, teachers.strengths[:clients])
+        return soft.view(clients, steps, batch, -1).transpose(0, 1)

@@ -10,6 +10,7 @@ from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.chunk import Chunk
 from fedhpc.clients.steps.compiled_steps import CompiledSteps
 from fedhpc.clients.steps.dense_steps import DenseSteps
+from fedhpc.clients.steps.distillation import Teachers
 from fedhpc.clients.steps.module_steps import ModuleSteps
 from fedhpc.clients.steps.stacked_steps import StackedSteps
 from fedhpc.clients.steps.step_choice import StepChoice
@@ -22,7 +23,7 @@ class Steps(Protocol):
     module: nn.Module
     weights: torch.Tensor
 
-    def begin(self, start: torch.Tensor) -> None: ...
+    def begin(self, start: torch.Tensor, teachers: Teachers | None) -> None: ...
     def train(self, chunk: Chunk, between_steps: Callable[[], None]) -> None: ...
 
 

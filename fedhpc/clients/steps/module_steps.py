@@ -1,14 +1,16 @@
 """Steps of one client's torch module, by autograd."""
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
 
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.chunk import Chunk
+from fedhpc.clients.steps.distillation import Teachers, distilled_cross_entropy, soft_targets
 from fedhpc.clients.steps.proximal import add_proximal
+from fedhpc.clients.steps.rate_normalization import fractions
 from fedhpc.models.dropout import give_noise
 from fedhpc.models.flat import bind, flatten, views
 from fedhpc.torch_optimizers import TorchOptimizer
@@ -24,32 +26,49 @@ class ModuleSteps:
         self._settings = settings
         self._parameters = list(module.parameters())
         self._optimizer = TorchOptimizer(settings.optimizer, [parameter.detach() for parameter in self._parameters])
+        self._teacher = deepcopy(module).eval().requires_grad_(False) if settings.distillation else None
 
-    def begin(self, start: torch.Tensor) -> None:
-        """A client starts from ``start``, float32 [1, parameters], which must stay as it is while the client trains."""
+    def begin(self, start: torch.Tensor, teachers: Teachers | None) -> None:
+        """A client starts from ``start``, float32 [1, parameters], and learns from the one of ``teachers`` too. Both
+        must stay as they are while the client trains."""
         self.weights.copy_(start)
         self._optimizer.reset()
+        self._teachers = teachers
+        if self._teacher is not None and teachers is not None:
+            bind(self._teacher, teachers.weights[0])
         self._start = list(views(self.module, start[0])) if self._settings.proximal else []
 
     def train(self, chunk: Chunk, between_steps: Callable[[], None]) -> None:
         """Takes the chunk's steps, and calls ``between_steps`` before each."""
+        fraction = None
+        if self._settings.rate_normalization:
+            fraction = fractions(chunk, self._settings.batch_size)
         for step, (filled,) in enumerate(chunk.filled):
             between_steps()
+            features, labels = chunk.features[step, 0, :filled], chunk.labels[step, 0, :filled]
             noise = None if chunk.noise is None else chunk.noise[step, 0, :filled]
-            gradients = self._gradients(chunk.features[step, 0, :filled], chunk.labels[step, 0, :filled], noise)
+            gradients = self._gradients(features, labels, noise, self._soft_targets(features))
             with torch.no_grad():
                 if self._settings.proximal:
                     add_proximal(gradients, self._parameters, self._start, self._settings.proximal)
-                self._optimizer.step(gradients)
+                self._optimizer.step(gradients, fractions=None if fraction is None else fraction[step])
             del gradients  # not to be kept while the next ones are computed
 
+    def _soft_targets(self, features: torch.Tensor) -> torch.Tensor | None:
+        """[batch, classes], or None where there is no teacher."""
+        if self._teacher is None or self._teachers is None:
+            return None
+        with torch.no_grad(), self._autocast(features):
+            scores = self._teacher(features)
+        return soft_targets(scores.unsqueeze(0), self._teachers.strengths)[0]
+
     def _gradients(
-        self, features: torch.Tensor, labels: torch.Tensor, noise: torch.Tensor | None
+        self, features: torch.Tensor, labels: torch.Tensor, noise: torch.Tensor | None, soft: torch.Tensor | None
     ) -> Sequence[torch.Tensor]:
         if noise is not None:
             give_noise(self.module, noise)
         with torch.enable_grad(), self._autocast(features):
-            loss = cross_entropy(self.module(features), labels)
+            loss = distilled_cross_entropy(self.module(features), labels, soft, "mean")
         return torch.autograd.grad(loss, self._parameters)
 
     def _autocast(self, features: torch.Tensor) -> torch.autocast:

@@ -2,14 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import itemgetter
+from typing import NamedTuple
 
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
 
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.chunk import Chunk
+from fedhpc.clients.steps.distillation import Teachers, distilled_cross_entropy, soft_targets
 from fedhpc.clients.steps.proximal import add_proximal
+from fedhpc.clients.steps.rate_normalization import fractions
 from fedhpc.clients.steps.shares import shares
 from fedhpc.clients.steps.step_choice import StepChoice
 from fedhpc.models.flat import bind, flatten
@@ -19,8 +22,21 @@ from fedhpc.torch_optimizers import TorchOptimizer
 _WARM_UP = 3
 """Steps before a capture, in which libraries choose their kernels and allocate (torch's notes on CUDA graphs)."""
 
-Inputs = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
-"""A step's features, labels, shares and noise, of the clients that take it."""
+
+class Inputs(NamedTuple):
+    """What a step is taken with, of the clients that take it."""
+
+    features: torch.Tensor
+    labels: torch.Tensor
+    share: torch.Tensor
+    noise: torch.Tensor | None
+    fraction: torch.Tensor | None
+
+    def each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "Inputs":
+        """What ``change`` makes of them."""
+        noise = None if self.noise is None else change(self.noise)
+        fraction = None if self.fraction is None else change(self.fraction)
+        return Inputs(change(self.features), change(self.labels), change(self.share), noise, fraction)
 
 
 class StackedSteps:
@@ -33,9 +49,13 @@ class StackedSteps:
         bind(module, self.weights[0])
         self._model = StackedModel(module, shape, choice.convolution)
         self._start = torch.zeros_like(self.weights) if settings.proximal else self.weights
-        self._optimizer = TorchOptimizer(settings.optimizer, self._model.views(self.weights))
-        self._proximal = settings.proximal
         self._half = settings.precision == "bf16"
+        self._teachers: Teachers | None = None
+        if settings.distillation:
+            kept = torch.zeros_like(self.weights, dtype=torch.bfloat16 if self._half else torch.float32)
+            self._teachers = Teachers(kept, kept.new_zeros(choice.clients, dtype=torch.float32))
+        self._optimizer = TorchOptimizer(settings.optimizer, self._model.views(self.weights))
+        self._settings = settings
         self._leaves = lru_cache(maxsize=None)(self._leaves_of_the_first)
         self._take = self._replay if choice.graph else self._step
         self._captured: dict[int, tuple[torch.cuda.CUDAGraph, Inputs]] = {}
@@ -44,37 +64,51 @@ class StackedSteps:
             self._pool = torch.cuda.graph_pool_handle()
             self._beside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
-    def begin(self, start: torch.Tensor) -> None:
-        """Clients start from the rows of ``start``, float32 [their number, parameters]."""
+    def begin(self, start: torch.Tensor, teachers: Teachers | None) -> None:
+        """Clients start from the rows of ``start``, float32 [their number, parameters], and learn from ``teachers``
+        too."""
         self.weights[: len(start)].copy_(start)
-        if self._proximal:
+        if self._settings.proximal:
             self._start[: len(start)].copy_(start)
+        if self._teachers is not None:
+            # A captured step has its teachers' place and asks them in any case.
+            self._teachers.weights[: len(start)].copy_(start if teachers is None else teachers.weights)
+            self._teachers.strengths[: len(start)] = 0.0 if teachers is None else teachers.strengths
         self._optimizer.reset()
 
     def train(self, chunk: Chunk, between_steps: Callable[[], None]) -> None:
         """Takes the chunk's steps, and calls ``between_steps`` before each."""
-        share = shares(chunk).squeeze(3)
+        share, fraction = shares(chunk).squeeze(3), None
+        if self._settings.rate_normalization:
+            fraction = fractions(chunk, self._settings.batch_size)
+        whole = Inputs(chunk.features, chunk.labels, share, chunk.noise, fraction)
         for step, clients in enumerate(chunk.active):
             between_steps()
-            noise = None if chunk.noise is None else chunk.noise[step, :clients]
-            inputs = (chunk.features[step, :clients], chunk.labels[step, :clients], share[step, :clients], noise)
-            self._take(clients, inputs)
+            self._take(clients, whole.each(itemgetter((step, slice(clients)))))
 
     def _step(self, clients: int, inputs: Inputs) -> None:
-        features, labels, share, noise = inputs
         leaves = self._leaves(clients)
+        features = inputs.features.bfloat16() if self._half else inputs.features
+        soft = self._soft_targets(clients, features)
         with torch.enable_grad():
             weights: Sequence[torch.Tensor] = leaves
             if self._half:
-                weights, features = [leaf.bfloat16() for leaf in leaves], features.bfloat16()
-            scores = self._model.forward_views(weights, features, noise).float()
-            losses = cross_entropy(scores.flatten(0, 1), labels.flatten(), reduction="none")
-            loss = losses @ share.flatten()
+                weights = [leaf.bfloat16() for leaf in leaves]
+            scores = self._model.forward_views(weights, features, inputs.noise).float()
+            losses = distilled_cross_entropy(scores.flatten(0, 1), inputs.labels.flatten(), soft, "none")
+            loss = losses @ inputs.share.flatten()
         gradients = torch.autograd.grad(loss, leaves)
-        if self._proximal:
+        if mu := self._settings.proximal:
             current, starts = self._model.views(self.weights[:clients]), self._model.views(self._start[:clients])
-            add_proximal(gradients, current, starts, self._proximal)
-        self._optimizer.step(gradients, clients)
+            add_proximal(gradients, current, starts, mu)
+        self._optimizer.step(gradients, clients, inputs.fraction)
+
+    def _soft_targets(self, clients: int, features: torch.Tensor) -> torch.Tensor | None:
+        """[clients * batch, classes], or None without distillation."""
+        if self._teachers is None:
+            return None
+        scores = self._model.forward(self._teachers.weights[:clients], features, None)
+        return soft_targets(scores, self._teachers.strengths[:clients]).flatten(0, 1)
 
     def _leaves_of_the_first(self, clients: int) -> list[torch.Tensor]:
         return [view.detach().requires_grad_() for view in self._model.views(self.weights[:clients])]
@@ -90,8 +124,7 @@ class StackedSteps:
         graph.replay()
 
     def _capture(self, clients: int, inputs: Inputs) -> tuple[torch.cuda.CUDAGraph, Inputs]:
-        features, labels, share, noise = inputs
-        kept = (features.clone(), labels.clone(), share.clone(), None if noise is None else noise.clone())
+        kept = inputs.each(torch.clone)
         changing = [self.weights, *(tensor for tensors in self._optimizer.state.values() for tensor in tensors)]
         before = [tensor.clone() for tensor in changing]
         self._beside.wait_stream(torch.cuda.current_stream())

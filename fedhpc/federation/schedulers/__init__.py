@@ -4,17 +4,27 @@ from typing import Annotated
 
 from pydantic import Field
 
+from fedhpc.federation.schedulers.asynchronous import Asynchronous, AsynchronousSettings
 from fedhpc.federation.schedulers.buffered import Buffered, BufferedSettings
+from fedhpc.federation.schedulers.fare_dust import FareDust, FareDustSettings
+from fedhpc.federation.schedulers.feast import Feast, FeastSettings
 from fedhpc.federation.schedulers.synchronous import Synchronous, SynchronousSettings
 from fedhpc.federation.virtual_server import Scheduler
 
-Algorithm = Annotated[SynchronousSettings | BufferedSettings, Field(discriminator="scheduler")]
+AnyAlgorithm = SynchronousSettings | BufferedSettings | AsynchronousSettings | FareDustSettings | FeastSettings
+Algorithm = Annotated[AnyAlgorithm, Field(discriminator="scheduler")]
 
 
-def make_scheduler(algorithm: SynchronousSettings | BufferedSettings) -> Scheduler:
+def make_scheduler(algorithm: AnyAlgorithm) -> Scheduler:
     """The scheduler that these settings ask for, at the start of a federation."""
     match algorithm:
         case SynchronousSettings():
             return Synchronous(algorithm)
         case BufferedSettings():
             return Buffered(algorithm)
+        case AsynchronousSettings():
+            return Asynchronous(algorithm)
+        case FareDustSettings():
+            return FareDust(algorithm)
+        case FeastSettings():
+            return Feast(algorithm)

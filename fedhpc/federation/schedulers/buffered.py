@@ -1,58 +1,58 @@
 """FedBuff: buffered asynchronous aggregation (Nguyen et al. 2022, Algorithm 1 and section 5).
 
-``concurrency`` clients train at any moment; their updates fill a buffer of K, and a full buffer makes a server
-update. An update's staleness tau is the number of server updates between its download and its upload; it weighs
-s(tau) = (1 + tau)^-a.
+Clients train asynchronously; their updates fill a buffer of K, and a full buffer makes a server update. An update's
+staleness tau is the number of server updates between its download and its upload; it weighs s(tau) = (1 + tau)^-a.
 """
 
 from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from fedhpc.budget import Budget
 from fedhpc.federation.population import Population
-from fedhpc.federation.schedulers.settings import AlgorithmSettings
+from fedhpc.federation.schedulers.arrivals import Arrivals, ArrivingSettings
 from fedhpc.federation.virtual_server import Participation, VirtualServer
 
 
-class BufferedSettings(AlgorithmSettings):
+class BufferedSettings(ArrivingSettings):
     """``buffer_size`` is K, ``staleness_exponent`` is a (0 ignores staleness, section 5 takes 0.5).
 
-    ``refill``: a free slot gets its next client at once (FedBuff's own), or when the server next updates (what Hard
-    et al.'s times fit). ``normalization``: the buffer's weighted ``sum`` over K (Algorithm 1 line 11, ``mean``), or
-    the ``sum`` itself (appendix B.2).
+    ``refill``, of slots under a concurrency: a free slot gets its next client at once (FedBuff's own), or when the
+    server next updates (what Hard et al.'s times fit). ``normalization``: the buffer's weighted ``sum`` over K
+    (Algorithm 1 line 11, ``mean``), or the ``sum`` itself (appendix B.2).
     """
 
     scheduler: Literal["buffered"]
     buffer_size: int = Field(ge=1)
-    concurrency: int = Field(ge=1)
     staleness_exponent: float = Field(0.5, ge=0)
     refill: Literal["immediately", "at_server_update"] = "immediately"
     normalization: Literal["mean", "sum"] = "mean"
     weighting: Literal["examples", "uniform"] = "uniform"
 
-    @field_validator("concurrency")
+    @field_validator("buffer_size")
     @classmethod
-    def _buffer_can_fill(cls, concurrency: int, others: ValidationInfo) -> int:
-        buffer_size = others.data.get("buffer_size", 0)
-        if buffer_size > concurrency:
-            raise ValueError(
-                f"buffer_size: {buffer_size} exceeds concurrency {concurrency}; lower it or raise concurrency"
-            )
-        return concurrency
+    def _buffer_can_fill(cls, buffer_size: int, others: ValidationInfo) -> int:
+        concurrency = others.data.get("concurrency")
+        if concurrency is not None and buffer_size > concurrency:
+            raise ValueError(f"{buffer_size} exceeds concurrency {concurrency}; lower it or raise concurrency")
+        return buffer_size
 
     @property
     def updates(self) -> int:
         """K."""
         return self.buffer_size
 
-    def mistakes(self, population: Population) -> list[str]:
+    def mistakes(self, population: Population, budget: Budget) -> list[str]:
         # A client is busy until its update is aggregated, so that a buffer almost full holds clients back.
         waiting = self.buffer_size - 1 if self.refill == "immediately" else 0
+        exceeds = f"exceeds the population of {len(population)} clients; lower it"
+        if self.concurrency is None:
+            return [f"buffer_size: {self.buffer_size} {exceeds}"] if self.buffer_size > len(population) else []
         needed = self.concurrency + waiting
         if needed <= len(population):
             return []
         why = f" and up to {waiting} waiting in the buffer need {needed} clients" if waiting else ""
-        return [f"concurrency: {self.concurrency}{why} exceeds the population of {len(population)} clients; lower it"]
+        return [f"concurrency: {self.concurrency}{why} {exceeds}"]
 
 
 class Buffered:
@@ -60,11 +60,12 @@ class Buffered:
 
     def __init__(self, settings: BufferedSettings) -> None:
         self.settings = settings
+        self.arrivals = Arrivals(settings)
         self.buffer: list[Participation] = []
         self.free_slots = 0
 
     def begin(self, server: VirtualServer) -> None:
-        server.start(server.select(self.settings.concurrency))
+        self.arrivals.begin(server)
 
     def arrived(self, server: VirtualServer, update: Participation) -> None:
         self.buffer.append(update)
@@ -74,7 +75,7 @@ class Buffered:
             server.aggregate(self.buffer, self.weights(server))
             self.buffer = []
         if full or self.settings.refill == "immediately":
-            server.start(server.select(self.free_slots))
+            self.arrivals.refill(server, self.free_slots)
             self.free_slots = 0
 
     def weights(self, server: VirtualServer) -> list[float]:
@@ -87,4 +88,4 @@ class Buffered:
         ]
 
     def timer(self, server: VirtualServer, token: int) -> None:
-        raise AssertionError("the buffered scheduler sets no timer")
+        self.arrivals.one_more(server)

@@ -6,48 +6,19 @@ mean; with B_t > B the slowest are told to stop when the round closes (Hard et a
 
 from typing import Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field
 
-from fedhpc.federation.population import Population
-from fedhpc.federation.schedulers.settings import AlgorithmSettings
+from fedhpc.federation.schedulers.over_selecting import OverSelectingSettings
 from fedhpc.federation.virtual_server import Participation, VirtualServer
 
 
-class SynchronousSettings(AlgorithmSettings):
-    """``cohort`` is B, the updates a round waits for; ``over_selection`` is B_t, the clients it starts (default B).
-
-    ``deadline``: virtual seconds after which a round closes with what has arrived; nothing arrived, nothing changes.
-    """
+class SynchronousSettings(OverSelectingSettings):
+    """``deadline``: virtual seconds after which a round closes with what has arrived; nothing arrived, nothing
+    changes."""
 
     scheduler: Literal["synchronous"]
-    cohort: int = Field(ge=1, le=10**8)
-    over_selection: int | None = Field(None, ge=1)
     deadline: float | None = Field(None, gt=0)
     weighting: Literal["examples", "uniform"] = "examples"
-
-    @property
-    def updates(self) -> int:
-        """B, or fewer where a deadline closes the round."""
-        return self.cohort
-
-    @property
-    def selected(self) -> int:
-        """B_t: how many clients a round starts."""
-        return self.over_selection or self.cohort
-
-    @field_validator("over_selection")
-    @classmethod
-    def _selects_at_least_the_cohort(cls, over_selection: int | None, others: ValidationInfo) -> int | None:
-        cohort = others.data.get("cohort", 0)
-        if over_selection is not None and over_selection < cohort:
-            raise ValueError(f"over_selection: {over_selection} is below cohort {cohort}; raise it or lower cohort")
-        return over_selection
-
-    def mistakes(self, population: Population) -> list[str]:
-        key = "cohort" if self.over_selection is None else "over_selection"
-        if self.selected > len(population):
-            return [f"{key}: {self.selected} exceeds the population of {len(population)} clients; lower it"]
-        return []
 
 
 class Synchronous:

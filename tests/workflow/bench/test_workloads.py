@@ -20,7 +20,7 @@ def played(workload: Workload, algorithm: str, folder: Path) -> list[ServerUpdat
     experiment = load_experiment(write_workload(workload, folder / "workload"))
     population = population_of(experiment.task, prepared_data(experiment, folder))
     settings = experiment.settings_of(Run(algorithm, SCENARIO, 0))
-    assert not settings.algorithm.mistakes(population)
+    assert not settings.algorithm.mistakes(population, settings.budget)
     return list(make_schedule(settings, population).server_updates())[1:]
 
 

@@ -1,0 +1,109 @@
+"""The server's model: the global weights, past rounds' deltas, and the model that is evaluated."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedhpc.federation.aggregation import Aggregator
+from fedhpc.federation.auxiliary_model import AuxiliaryModel
+from fedhpc.federation.moving_average import MovingAverage
+from fedhpc.federation.round_deltas import RoundDelta, RoundDeltas
+from fedhpc.federation.schedulers import AnyAlgorithm
+from fedhpc.federation.schedulers.fare_dust import FareDustSettings
+from fedhpc.federation.schedulers.feast import FeastSettings
+from fedhpc.federation.virtual_server import ServerUpdate
+from fedhpc.optimizers import SGD
+
+Vector = NDArray[np.float32]
+State = dict[str, NDArray[np.generic]]
+
+
+class ServerModel:
+    """Applies server updates in their order. ``initial``: version 0, float32 [parameters]."""
+
+    def __init__(self, algorithm: AnyAlgorithm, initial: Vector) -> None:
+        self._aggregator = Aggregator(algorithm.server_optimizer, initial)
+        self._averages = MovingAverage(algorithm.ema, initial) if algorithm.ema is not None else None
+        self._auxiliary = None
+        if isinstance(algorithm, FeastSettings):
+            assert isinstance(algorithm.server_optimizer, SGD)
+            rate, averages = algorithm.server_optimizer.rate, algorithm.normalization == "mean"
+            self._auxiliary = AuxiliaryModel(rate, algorithm.kappa, algorithm.decay, averages, initial)
+        self._teacher_rate = algorithm.teacher_rate if isinstance(algorithm, FareDustSettings) else None
+        self.deltas = RoundDeltas()
+
+    @property
+    def has_output_model(self) -> bool:
+        """Whether a model other than the global one is evaluated."""
+        return self._averages is not None or self._auxiliary is not None
+
+    def apply(
+        self, update: ServerUpdate, totals: Mapping[int | None, Vector], versions: Mapping[int, Vector]
+    ) -> Vector:
+        """The next version's weights, float32 [parameters].
+
+        ``totals``: under None the weighted sum of the update's deltas, under a round the sum of its late ones; absent
+        where nobody had an example. ``versions``: weights by version; of those that the update's clients start from
+        where it moves to their models, and of closed rounds.
+        """
+        for start, clients in Counter(late.version for late in update.late).items():
+            self.deltas.add(start, totals.get(start), clients)
+        weights = self._step(update, totals.get(None), versions) if update.version else self._aggregator.weights()
+        for start in update.closed:
+            delta = self.deltas.by_round.pop(start)
+            assert self._auxiliary is not None
+            self._auxiliary.advance(versions[start], delta.total, delta.clients)
+        for start in update.dropped:
+            del self.deltas.by_round[start]
+        state = self._aggregator.optimizer_state() if self._teacher_rate == "server" and update.teachers else {}
+        self.deltas.assign(update.version, update.teachers, state)
+        return weights
+
+    def _step(self, update: ServerUpdate, total: Vector | None, versions: Mapping[int, Vector]) -> Vector:
+        before = self._aggregator.weights()
+        gradient = np.zeros_like(before) if total is None else total
+        if update.moves_to_clients:
+            # a (w - w_client) = a (w - w_start) + a delta.
+            for client_update, weight in zip(update.updates, update.weights, strict=True):
+                gradient = gradient + np.float32(weight) * (before - versions[client_update.version])
+        if update.keeps_delta:
+            self.deltas.by_round[update.version - 1] = RoundDelta(
+                gradient * np.float32(1 / update.weights[0]), len(update.updates)
+            )
+        weights = self._aggregator.step(gradient)
+        if self._averages is not None:
+            self._averages.add(weights)
+        return weights
+
+    def output(self) -> Vector:
+        """A copy of the model to evaluate now."""
+        if self._averages is not None:
+            return self._averages.model()
+        return self._aggregator.weights() if self._auxiliary is None else self._auxiliary.model()
+
+    def teacher(self, teacher: int, version: int, weights: Vector) -> Vector:
+        """The teacher with this id of a client that starts from ``version``, whose ``weights`` are given: Algorithm 1
+        line 7, float32 [parameters]."""
+        mean = self.deltas.of_teachers[version][teacher].mean()
+        if self._teacher_rate == "server":
+            return self._aggregator.step_aside(weights, self.deltas.server[version], mean)
+        assert isinstance(self._teacher_rate, float)
+        return weights - np.float32(self._teacher_rate) * mean
+
+    def state(self) -> State:
+        """The global weights, the optimiser's and the output model's state, for a checkpoint; without the deltas."""
+        output = self._averages if self._averages is not None else self._auxiliary
+        apart = output.state() if output is not None else {}
+        return self._aggregator.state() | {f"output_{name}": value for name, value in apart.items()}
+
+    def restore(self, state: State) -> None:
+        """Puts back what ``state()`` gave."""
+        prefix = "output_"
+        apart = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+        self._aggregator.restore({name: value for name, value in state.items() if not name.startswith(prefix)})
+        if self._averages is not None:
+            self._averages.restore(apart)
+        if self._auxiliary is not None:
+            self._auxiliary.restore(apart)
