@@ -13,11 +13,13 @@ from typing import Any
 
 import yaml
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from fedhpc.budget import MOST_EVALUATIONS, Budget, Evaluation
 from fedhpc.federation.schedulers import Algorithm
 from fedhpc.latency.scenario import Scenario
 from fedhpc.mistakes import ExperimentError, sentences
+from fedhpc.published import Published
 from fedhpc.settings import Name, Settings
 from fedhpc.task import Classification, NullTask, Task
 from fedhpc.tuning import Point, Tuning, point, points, tuning_mistakes
@@ -103,7 +105,7 @@ class RunSettings(Settings):
 
 class Experiment(Settings):
     """An experiment file. ``client`` and ``server_optimizer`` at the top are defaults for every algorithm; ``name`` is
-    the file's stem unless it is given."""
+    the file's stem unless it is given. ``published`` is for the report: no run depends on it."""
 
     name: str = Field(pattern=r"^[^/]*[^/.][^/]*$")
     title: str = ""
@@ -117,6 +119,7 @@ class Experiment(Settings):
     budget: Budget
     evaluation: Evaluation
     tuning: Tuning | None = None
+    published: list[Published] = Field(default_factory=list)
     _file: Path = PrivateAttr(Path("experiment.yaml"))
     _points: dict[str, dict[str, Point]] = PrivateAttr(default_factory=dict)
 
@@ -197,6 +200,25 @@ class Experiment(Settings):
             )
         return tuning
 
+    @field_validator("published")
+    @classmethod
+    def _published_rows_are_here_and_there(cls, published: list[Published], others: ValidationInfo) -> list[Published]:
+        algorithms, scenarios = list(others.data.get("algorithms", ())), list(others.data.get("scenarios", ()))
+        unmeasured = _unmeasured(others.data["task"]) if "task" in others.data else []
+        errors = [
+            InitErrorDetails(
+                type=PydanticCustomError("value_error", "{error}", {"error": mistake}),
+                loc=(index, *key.split(".")),
+                input=block,
+            )
+            for index, block in enumerate(published)
+            for key, mistake in block.mistakes(algorithms, scenarios, unmeasured)
+        ]
+        if errors:
+            # Not a ValueError, which could tell of one of them only.
+            raise ValidationError.from_exception_data("published", errors)
+        return published
+
     def runs(self) -> Iterator[Run]:
         """Every cell of the sweep; all of trial 0 first, so that a sweep shows something of everything early."""
         for trial in range(self.trials):
@@ -274,6 +296,13 @@ class Experiment(Settings):
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _unmeasured(task: Task) -> list[str]:
+    """The accuracies that this task's runs lack."""
+    if isinstance(task, NullTask):
+        return ["total_accuracy", "straggler_accuracy"]
+    return [] if task.has_stragglers else ["straggler_accuracy"]
 
 
 def _with_defaults(raw: dict[str, Any]) -> dict[str, Any]:

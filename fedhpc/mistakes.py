@@ -81,7 +81,8 @@ def _sentence(path: str, details: ErrorDetails, place: _Place) -> str:
             return f"{where}: missing; known: {', '.join(tags)}"
         case "literal_error":
             words = _words(context["expected"])
-            return f"{path}: {shown} is not allowed{nearest(str(value), words)}; allowed: {', '.join(words)}"
+            name = path.removesuffix(".[key]")
+            return f"{name}: {shown} is not allowed{nearest(str(value), words)}; allowed: {', '.join(words)}"
         case "string_pattern_mismatch":
             name = path.removesuffix(".[key]")
             return f"{name}: a name is lower-case letters, digits and underscores, since it becomes a folder"
@@ -131,7 +132,7 @@ def _present(content: Any, keys: Sequence[Any]) -> bool:
 
 
 def _members(annotation: Any) -> Iterator[Any]:
-    """The alternatives of an annotation, through Annotated, unions and dict values."""
+    """The alternatives of an annotation, through Annotated, unions, dict values and lists of blocks."""
     origin = get_origin(annotation)
     if origin is Annotated:
         yield from _members(get_args(annotation)[0])
@@ -140,6 +141,8 @@ def _members(annotation: Any) -> Iterator[Any]:
             yield from _members(member)
     elif origin is dict:
         yield from _members(get_args(annotation)[1])
+    elif origin is list and _is_block(get_args(annotation)[0]):
+        yield get_args(annotation)[0]
     else:
         yield annotation
 

@@ -11,6 +11,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from fedhpc.analysis.target_table import Target
     from fedhpc.experiment import Experiment, Run
 
 app = typer.Typer(
@@ -90,15 +91,27 @@ def status(folder: Folder) -> None:
 
 
 @app.command()
-def report(folder: Folder) -> None:
-    """Print the table of a results folder and what was tuned, and write them there."""
+def report(
+    folder: Folder,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target", metavar="METRIC=VALUE", help="Also what it took to reach it: total_accuracy=0.9, say."
+        ),
+    ] = None,
+) -> None:
+    """Print the tables of a results folder and what was tuned, and write them there."""
+    from fedhpc.analysis.reaching import NotMeasured
     from fedhpc.mistakes import ExperimentError
     from workflow.tuning import write_reports
 
+    wanted = None if target is None else _target(target)
     try:
-        typer.echo(write_reports(folder))
+        typer.echo(write_reports(folder, wanted))
     except FileNotFoundError as nothing:
         raise ExperimentError(folder, [str(nothing).removeprefix(f"{folder}: ")]) from None
+    except NotMeasured as nothing:
+        raise ExperimentError(folder, [str(nothing)]) from None
 
 
 @app.command(context_settings={"allow_extra_args": True})
@@ -178,6 +191,23 @@ def _cell(experiment: "Experiment", algorithm: str, scenario: str, trial: int | 
     if trial is not None:
         return Run(algorithm, scenario, trial)
     return next(run for run in experiment.tuning_runs((algorithm, scenario)) if run.point == point)
+
+
+def _target(text: str) -> "Target":
+    from typing import cast, get_args
+
+    from fedhpc.analysis.target_table import Target
+    from fedhpc.mistakes import ExperimentError
+    from fedhpc.published import Milestone
+    from workflow.results_folder import unknown_name
+
+    metric, _, number = text.partition("=")
+    if metric not in get_args(Milestone):
+        raise ExperimentError(Path("--target"), [unknown_name("METRIC", metric, get_args(Milestone))])
+    try:
+        return Target(cast(Milestone, metric), float(number))
+    except ValueError:
+        raise ExperimentError(Path("--target"), [f"VALUE: {number!r} is no number; write {metric}=0.9, say"]) from None
 
 
 def _speaks() -> bool:

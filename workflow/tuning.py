@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedhpc.data.preparation import fingerprint_of
 from fedhpc.experiment import Experiment, Pair, Run, TuningRun
@@ -14,6 +15,9 @@ from fedhpc.store.replacing import replacing, sync
 from fedhpc.store.run_file import finished_digest, last_values
 from fedhpc.tuning import Outcome, best, in_words
 from workflow.results_folder import current_choices, digests, finished, read_experiment
+
+if TYPE_CHECKING:
+    from fedhpc.analysis.target_table import Target
 
 
 def settle(folder: Path, experiment: Experiment, pair: Pair) -> Choice:
@@ -70,20 +74,21 @@ def chosen_lines(folder: Path, experiment: Experiment) -> list[str]:
     ]
 
 
-def write_reports(folder: Path) -> str:
+def write_reports(folder: Path, target: "Target | None" = None) -> str:
     """Writes the closing report (see ``write_report``) and, where something is tuned, every point and its metric as
     ``FOLDER/report/tuning.csv`` and what is chosen as ``tuning.txt``. Returns the texts.
 
     Raises FileNotFoundError where the folder holds no result of a trial; what was tuned is written all the same.
+    Raises NotMeasured where no run has the target's metric.
     """
     from fedhpc.analysis.report import write_report
 
-    tuned = _write_tuning(folder)
-    return write_report(folder) + (f"\n{tuned}" if tuned else "")
-
-
-def _write_tuning(folder: Path) -> str:
     experiment = read_experiment(folder)
+    tuned = _write_tuning(folder, experiment)
+    return write_report(folder, experiment.published, target) + (f"\n{tuned}" if tuned else "")
+
+
+def _write_tuning(folder: Path, experiment: Experiment) -> str:
     if experiment.tuning is None:
         return ""
     text = "\n".join(["tuned:", *(f"  {line}" for line in chosen_lines(folder, experiment))]) + "\n"

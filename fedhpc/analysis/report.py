@@ -1,24 +1,51 @@
-"""What a finished sweep leaves to look at: the closing table and the picture."""
+"""What a finished sweep leaves to look at: the closing table, the picture, the papers' tables beside it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import xarray as xr
+
+from fedhpc.analysis.comparison import compare
+from fedhpc.analysis.comparison_table import csv_comparisons, format_comparisons
 from fedhpc.analysis.figures import accuracy_figure
 from fedhpc.analysis.table import closing_table, csv_table, format_table
+from fedhpc.analysis.target_table import Target, csv_target_table, format_target_table, target_table
+from fedhpc.published import Published, published_table
 from fedhpc.store.reader import open_experiment
 from fedhpc.store.replacing import replacing
 
 
-def write_report(folder: Path) -> str:
-    """Writes ``FOLDER/report/table.txt``, ``table.csv`` and, where something was learned, ``accuracy.png``.
+def write_report(folder: Path, published: Sequence[Published] = (), target: Target | None = None) -> str:
+    """Writes ``FOLDER/report/table.txt``, ``table.csv`` and, where something was learned, ``accuracy.png``; with
+    ``published``, the experiment's, also ``comparison.txt`` and ``comparison.csv``; with a target, ``target.txt`` and
+    ``target.csv``.
 
-    Returns the table as text. Raises FileNotFoundError where the folder holds no result.
+    Returns the tables as text. Raises FileNotFoundError where the folder holds no result, and NotMeasured where no run
+    has the target's metric.
     """
     dataset = open_experiment(folder)
-    rows = closing_table(dataset)
-    text = format_table(rows)
-    for name, content in (("table.txt", text), ("table.csv", csv_table(rows))):
-        with replacing(folder / "report" / name) as temporary:
-            temporary.write_text(content, encoding="utf-8")
-    if rows[0].measures:
+    tables = _tables(dataset, published, target)
+    for name, (text, comma_separated) in tables.items():
+        _write(folder / "report" / f"{name}.txt", text)
+        _write(folder / "report" / f"{name}.csv", comma_separated)
+    if "total_accuracy" in dataset:
         accuracy_figure(dataset, folder / "report" / "accuracy.png")
-    return text
+    return "\n".join(text for text, _ in tables.values())
+
+
+def _tables(dataset: xr.Dataset, published: Sequence[Published], target: Target | None) -> dict[str, tuple[str, str]]:
+    """File's stem -> a table as text and as comma-separated values."""
+    rows = closing_table(dataset)
+    tables = {"table": (format_table(rows), csv_table(rows))}
+    if target is not None:
+        to_target = target_table(dataset, target)
+        tables["target"] = format_target_table(to_target, target), csv_target_table(to_target, target)
+    if published:
+        comparisons = [compare(dataset, block, published_table(block.table)) for block in published]
+        tables["comparison"] = format_comparisons(comparisons), csv_comparisons(comparisons)
+    return tables
+
+
+def _write(path: Path, text: str) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

@@ -7,19 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
+
+from fedhpc.analysis.aligned import aligned
+from fedhpc.analysis.reaching import at_evaluation, last_evaluation
+from fedhpc.analysis.spread import Spread, spread
 
 MEASURES = {"straggler_accuracy": "straggler accuracy %", "total_accuracy": "total accuracy %"}
 """Variables that the table shows at the last evaluation -> their headings."""
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Over the finished trials; NaN where there are none."""
-
-    median: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -58,13 +52,7 @@ def format_table(rows: list[Row]) -> str:
         ]
         for index, row in enumerate(rows)
     ]
-    widths = [max(len(line[column]) for line in [headings, *lines]) for column in range(len(headings))]
-    text = [_line(headings, widths), _line(["-" * width for width in widths], widths)]
-    for index, line in enumerate(lines):
-        if line[0] and index:
-            text.append("")
-        text.append(_line(line, widths))
-    return "\n".join(text) + "\n"
+    return aligned(headings, lines, names=2)
 
 
 def csv_table(rows: list[Row]) -> str:
@@ -81,39 +69,24 @@ def csv_table(rows: list[Row]) -> str:
 
 
 def _row(runs: xr.Dataset, scenario: str, algorithm: str) -> Row:
-    times = runs["time"].transpose("trial", "evaluation").values
     # A run that was evaluated less often than others has its own last evaluation.
-    last = np.isfinite(times).sum(axis=1) - 1
-    finished = last >= 0
+    last = last_evaluation(runs)
+    finished = (last >= 0).values
 
-    def at_the_end(values: xr.DataArray) -> NDArray[np.float64]:
-        trials: NDArray[np.float64] = values.transpose("trial", "evaluation").values[finished, last[finished]]
-        return trials
+    def at_the_end(values: xr.DataArray) -> Spread:
+        return spread(at_evaluation(values, last).values[finished])
 
     return Row(
         scenario,
         algorithm,
-        {name: _spread(at_the_end(runs[name])) for name in MEASURES if name in runs},
-        _spread(at_the_end(runs["time"])).median / 3600,
+        {name: at_the_end(runs[name]) for name in MEASURES if name in runs},
+        at_the_end(runs["time"]).median / 3600,
         int(finished.sum()),
         finished.size,
     )
-
-
-def _spread(trials: NDArray[np.float64]) -> Spread:
-    if not trials.size:
-        return Spread(np.nan, np.nan, np.nan)
-    return Spread(float(np.median(trials)), float(trials.min()), float(trials.max()))
 
 
 def _percent(spread: Spread) -> str:
     if np.isnan(spread.median):
         return "-"
     return f"{100 * spread.median:.1f} [{100 * spread.low:.1f}, {100 * spread.high:.1f}]"
-
-
-def _line(cells: list[str], widths: list[int]) -> str:
-    # Names to the left, numbers to the right.
-    names = [cell.ljust(width) for cell, width in zip(cells[:2], widths[:2], strict=True)]
-    numbers = [cell.rjust(width) for cell, width in zip(cells[2:], widths[2:], strict=True)]
-    return "  ".join([*names, *numbers])

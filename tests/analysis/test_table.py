@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fedhpc.analysis.table import Spread, closing_table, csv_table, format_table
+from fedhpc.analysis.spread import Spread
+from fedhpc.analysis.table import closing_table, csv_table, format_table
 from fedhpc.store import open_experiment
 from fedhpc.store.record import RunRecord
 from fedhpc.store.run_file import write_run

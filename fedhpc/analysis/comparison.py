@@ -1,0 +1,122 @@
+"""A sweep's results beside a paper's table: figure by figure, and in the order of its rows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+import xarray as xr
+
+from fedhpc.analysis.rank_correlation import kendall_tau
+from fedhpc.analysis.reaching import at_evaluation, first_evaluation, last_evaluation
+from fedhpc.analysis.spread import Spread, spread
+from fedhpc.published import Published, PublishedTable
+
+QUANTITIES: Mapping[str, Literal["points", "ratio"]] = {
+    "straggler_accuracy": "points",
+    "total_accuracy": "points",
+    "time": "ratio",
+    "client_trips": "ratio",
+    "client_updates": "ratio",
+}
+"""Variables that are compared where the table has a column of that name -> how."""
+
+_ORDERED_BY = "straggler_accuracy"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One figure of the table, and ours, both in the table's units. ``trials`` are those behind ours."""
+
+    algorithm: str
+    row: str
+    quantity: str
+    units: str
+    ours: Spread
+    trials: int
+    published: float
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours over the paper's; None for an accuracy."""
+        return self.ours.median / self.published if QUANTITIES[self.quantity] == "ratio" else None
+
+    @property
+    def points(self) -> float | None:
+        """Ours less the paper's, in percentage points; None for what is no accuracy."""
+        return self.ours.median - self.published if QUANTITIES[self.quantity] == "points" else None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The paper has the row ``above`` above the row ``below``, by more than its intervals; ``gap`` is our medians'
+    difference, in the table's units: the claim holds where it is positive."""
+
+    above: str
+    below: str
+    gap: float
+
+    @property
+    def holds(self) -> bool:
+        return self.gap > 0
+
+
+@dataclass(frozen=True)
+class Order:
+    """How far our rows stand in the paper's order by straggler accuracy: Kendall's tau-b over the medians, and each
+    pair of rows that the paper tells apart."""
+
+    tau: float
+    claims: list[Claim]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One table beside one scenario. ``order`` is None where there are no two straggler accuracies to put in order."""
+
+    published: Published
+    table: PublishedTable
+    figures: list[Compared]
+    order: Order | None
+
+
+def compare(dataset: xr.Dataset, published: Published, table: PublishedTable) -> Comparison:
+    """An experiment (``open_experiment``) beside a table.
+
+    Ours are medians and ranges over the trials, where each run ends or, with ``published.at``, where it first reaches
+    that; trials that are not finished, or never reach it, are left out. What the runs do not measure (accuracies where
+    nothing is trained) and cells without a figure are left out too. Raises NotMeasured where no run has the metric of
+    ``published.at``.
+    """
+    runs = dataset.sel(scenario=published.scenario)
+    position = last_evaluation(runs)
+    for metric, value in (published.at or {}).items():
+        position = first_evaluation(runs, metric, value)
+    figures = []
+    for algorithm, row in published.rows.items():
+        own, own_position = runs.sel(algorithm=algorithm), position.sel(algorithm=algorithm)
+        for quantity in QUANTITIES:
+            printed = table.figure(row, quantity)
+            if printed is None or quantity not in own.variables:
+                continue
+            column = table.columns[quantity]
+            trials = at_evaluation(own[quantity], own_position).values / column.factor
+            there = trials[np.isfinite(trials)]
+            figures.append(Compared(algorithm, row, quantity, column.units, spread(there), there.size, printed))
+    return Comparison(published, table, figures, _order(figures, table))
+
+
+def _order(figures: Sequence[Compared], table: PublishedTable) -> Order | None:
+    ranked = [figure for figure in figures if figure.quantity == _ORDERED_BY and figure.trials]
+    if len(ranked) < 2:
+        return None
+    claims = []
+    for one, other in combinations(ranked, 2):
+        above, below = (one, other) if one.published >= other.published else (other, one)
+        low, _ = table.interval(above.row, _ORDERED_BY) or (above.published, above.published)
+        _, high = table.interval(below.row, _ORDERED_BY) or (below.published, below.published)
+        if low > high:
+            claims.append(Claim(above.row, below.row, above.ours.median - below.ours.median))
+    tau = kendall_tau([figure.published for figure in ranked], [figure.ours.median for figure in ranked])
+    return Order(tau, claims)

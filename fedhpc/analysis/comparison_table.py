@@ -1,0 +1,105 @@
+"""A comparison with a paper's tables as text and as comma-separated values."""
+
+import csv
+import io
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedhpc.analysis.aligned import aligned
+from fedhpc.analysis.comparison import Compared, Comparison, Order
+
+
+def format_comparisons(comparisons: Sequence[Comparison]) -> str:
+    """Plain text, a paragraph a comparison: ours as ``median [min, max]`` over trials, the paper's figure, and ours
+    against it as a ratio or in percentage points; then the order of rows, and the notes on the table."""
+    return "\n".join(_paragraph(comparison) for comparison in comparisons)
+
+
+def csv_comparisons(comparisons: Sequence[Comparison]) -> str:
+    """A line a figure, in the table's units; empty where no trial is finished, or where there is no such comparison."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    names = ["table", "scenario", "at", "algorithm", "published_row", "quantity", "units"]
+    table.writerow([*names, "ours_median", "ours_min", "ours_max", "trials", "published", "ratio", "points"])
+    for comparison in comparisons:
+        cell = [comparison.published.table, comparison.published.scenario, _at(comparison)]
+        for figure in comparison.figures:
+            ours = [_empty(number) for number in (figure.ours.median, figure.ours.low, figure.ours.high)]
+            names = [figure.algorithm, figure.row, figure.quantity, figure.units]
+            against = [_empty(number) for number in (figure.ratio, figure.points)]
+            table.writerow([*cell, *names, *ours, figure.trials, figure.published, *against])
+    return text.getvalue()
+
+
+def _paragraph(comparison: Comparison) -> str:
+    table, block = comparison.table, comparison.published
+    where = _at(comparison) or "the end"
+    text = f"{table.paper}, Table {table.table}: {table.caption}\nbeside scenario {block.scenario}, at {where}\n\n"
+    if comparison.figures:
+        text += aligned(
+            ["algorithm", "the paper's row", "quantity", "ours", "the paper's", "against it", "trials"],
+            [_line(comparison.figures, index) for index in range(len(comparison.figures))],
+            names=3,
+            grouped=False,
+        )
+    else:
+        text += "None of its columns is measured here.\n"
+    if comparison.order is not None:
+        text += "\n" + _told(comparison.order)
+    if table.notes:
+        text += "\n" + "".join(f"Note: {note}\n" for note in table.notes)
+    return text
+
+
+def _line(figures: Sequence[Compared], index: int) -> list[str]:
+    figure = figures[index]
+    first = index == 0 or figures[index - 1].algorithm != figure.algorithm
+    return [
+        figure.algorithm if first else "",
+        figure.row if first else "",
+        f"{figure.quantity.replace('_', ' ')}, {figure.units}",
+        _spread(figure),
+        _number(figure, figure.published),
+        _against(figure),
+        str(figure.trials),
+    ]
+
+
+def _told(order: Order) -> str:
+    text = f"Order by straggler accuracy: Kendall's tau {order.tau:.2f}."
+    if not order.claims:
+        return text + " The paper's intervals tell no two of these rows apart.\n"
+    text += (
+        f" Of {len(order.claims)} pairs that the paper's intervals tell apart, "
+        f"{sum(claim.holds for claim in order.claims)} stand in its order here.\n"
+    )
+    for claim in order.claims:
+        verdict = "holds" if claim.holds else "does not hold"
+        text += f"  {claim.above} above {claim.below}: {verdict} ({claim.gap:+.1f} points)\n"
+    return text
+
+
+def _at(comparison: Comparison) -> str:
+    return ", ".join(f"{metric} {value:g}" for metric, value in (comparison.published.at or {}).items())
+
+
+def _spread(figure: Compared) -> str:
+    if not figure.trials:
+        return "-"
+    median, low, high = (_number(figure, value) for value in (figure.ours.median, figure.ours.low, figure.ours.high))
+    return f"{median} [{low}, {high}]"
+
+
+def _number(figure: Compared, value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 and figure.ratio is not None else f"{value:.1f}"
+
+
+def _against(figure: Compared) -> str:
+    if not figure.trials:
+        return "-"
+    return f"x {figure.ratio:.3f}" if figure.ratio is not None else f"{figure.points:+.1f} points"
+
+
+def _empty(number: float | None) -> float | str:
+    return "" if number is None or np.isnan(number) else number
