@@ -19,10 +19,11 @@ from fedhpc.budget import MOST_EVALUATIONS, Budget, Evaluation
 from fedhpc.federation.schedulers import Algorithm
 from fedhpc.latency.scenario import Scenario
 from fedhpc.mistakes import ExperimentError, sentences
+from fedhpc.overrides import Overrides, algorithm_with, override_mistakes
 from fedhpc.published import Published
 from fedhpc.settings import Name, Settings
 from fedhpc.task import Classification, NullTask, Task
-from fedhpc.tuning import Point, Tuning, point, points, tuning_mistakes
+from fedhpc.tuning import Point, Tuning, points, tuning_mistakes
 from fedhpc.yaml_text import read_yaml
 
 RESULT_FORMAT = 2
@@ -105,7 +106,8 @@ class RunSettings(Settings):
 
 class Experiment(Settings):
     """An experiment file. ``client`` and ``server_optimizer`` at the top are defaults for every algorithm; ``name`` is
-    the file's stem unless it is given. ``published`` is for the report: no run depends on it."""
+    the file's stem unless it is given. ``overrides``: what an algorithm has otherwise in one scenario. ``published`` is
+    for the report: no run depends on it."""
 
     name: str = Field(pattern=r"^[^/]*[^/.][^/]*$")
     title: str = ""
@@ -118,10 +120,12 @@ class Experiment(Settings):
     scenarios: dict[Name, Scenario] = Field(min_length=1)
     budget: Budget
     evaluation: Evaluation
+    overrides: Overrides = Field(default_factory=dict)
     tuning: Tuning | None = None
     published: list[Published] = Field(default_factory=list)
     _file: Path = PrivateAttr(Path("experiment.yaml"))
     _points: dict[str, dict[str, Point]] = PrivateAttr(default_factory=dict)
+    _in_scenario: dict[Pair, Algorithm] = PrivateAttr(default_factory=dict)
 
     @property
     def file(self) -> Path:
@@ -240,8 +244,19 @@ class Experiment(Settings):
         """One run for every point of the pair's grid, in the grid's order."""
         algorithm, scenario = pair
         for text, tried in self.points(algorithm).items():
-            key = self._settings(tried.algorithm, scenario, self._tuning_budget, TUNING_TRIAL).digest("")[:16]
+            there = algorithm_with(self.algorithm_in(pair), tried.values)
+            key = self._settings(there, scenario, self._tuning_budget, TUNING_TRIAL).digest("")[:16]
             yield TuningRun(algorithm, scenario, TUNING_TRIAL, text, key)
+
+    def algorithm_in(self, pair: Pair) -> Algorithm:
+        """An algorithm as it is in a scenario."""
+        name, scenario = pair
+        values = self.overrides.get(scenario, {}).get(name)
+        if values is None:
+            return self.algorithms[name]
+        if pair not in self._in_scenario:
+            self._in_scenario[pair] = algorithm_with(self.algorithms[name], values)
+        return self._in_scenario[pair]
 
     def points(self, algorithm: str) -> dict[str, Point]:
         """The points of an algorithm's grid, by their words, in the grid's order; none where it is not tuned."""
@@ -253,11 +268,16 @@ class Experiment(Settings):
         return self._points[algorithm]
 
     def tried(self) -> Iterator[tuple[str, Algorithm]]:
-        """Every algorithm that is run, by its name: as it is written, and as each point of its grid has it."""
-        for name, algorithm in self.algorithms.items():
-            yield name, algorithm
-            for each in self.points(name).values():
-                yield name, each.algorithm
+        """Every algorithm that is run, by its name: as it is in each scenario, and as each point of its grid has it
+        there. What scenarios have in common comes once."""
+        for name in self.algorithms:
+            there: list[Algorithm] = []
+            for scenario in self.scenarios:
+                own = self.algorithm_in((name, scenario))
+                grid = [algorithm_with(own, each.values) for each in self.points(name).values()]
+                there += [each for each in [own, *grid] if each not in there]
+            for each in there:
+                yield name, each
 
     def grid_digest(self, pair: Pair) -> str:
         """The hash of all that the choice among the pair's points depends on, beside the data themselves."""
@@ -267,12 +287,12 @@ class Experiment(Settings):
     def settings_of(self, run: Run, chosen: Mapping[str, Any] | None = None) -> RunSettings:
         """The resolved settings of one run. ``chosen`` are the values that tuning found for a trial's pair; without
         them a trial has its algorithm as it is written. Raises ValidationError where they do not fit it."""
-        algorithm = self.algorithms[run.algorithm]
+        algorithm = self.algorithm_in((run.algorithm, run.scenario))
         if isinstance(run, TuningRun):
-            tried = self.points(run.algorithm)[run.point].algorithm
+            tried = algorithm_with(algorithm, self.points(run.algorithm)[run.point].values)
             return self._settings(tried, run.scenario, self._tuning_budget, run.trial)
         if chosen is not None:
-            algorithm = point(algorithm, chosen).algorithm
+            algorithm = algorithm_with(algorithm, chosen)
         return self._settings(algorithm, run.scenario, self.budget, run.trial)
 
     @property
@@ -346,13 +366,13 @@ def load_experiment(path: Path) -> Experiment:
     if not isinstance(raw, dict):
         raise ExperimentError(path, ["the file holds no settings; see configs/experiments/quickstart.yaml"])
     filled = {"name": path.stem, **_with_defaults(raw)}
-    of_tuning = tuning_mistakes(filled)
+    told = [*override_mistakes(filled), *tuning_mistakes(filled)]
     try:
         experiment = Experiment.model_validate(filled)
     except ValidationError as error:
-        raise ExperimentError(path, [*sentences(error, Experiment, raw, filled), *of_tuning]) from None
-    if of_tuning:
-        raise ExperimentError(path, of_tuning)
+        raise ExperimentError(path, [*sentences(error, Experiment, raw, filled), *told]) from None
+    if told:
+        raise ExperimentError(path, told)
     experiment._file = path.resolve()
     return experiment
 

@@ -4,7 +4,6 @@ A grid gives values to keys of an algorithm's settings; each combination is a po
 best by one metric at its last evaluation is what that pair's trials run with.
 """
 
-import copy
 import itertools
 import json
 import math
@@ -16,7 +15,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from fedhpc.budget import Budget
 from fedhpc.federation.schedulers import Algorithm
-from fedhpc.mistakes import nearest, sentences
+from fedhpc.mistakes import nearest
+from fedhpc.overrides import algorithm_mistakes, algorithm_with, relocated, with_values
 from fedhpc.settings import Name, Settings
 
 MOST_POINTS = 10_000
@@ -59,7 +59,7 @@ def in_words(values: Mapping[str, Any]) -> str:
 
 def point(algorithm: Algorithm, values: Mapping[str, Any]) -> Point:
     """The algorithm with these values. Raises ValidationError where they do not fit it."""
-    tried = _ALGORITHM.validate_python(_with(algorithm.model_dump(mode="json"), values))
+    tried = algorithm_with(algorithm, values)
     settings = tried.model_dump(mode="json")
     return Point({key: _at(settings, key) for key in values}, tried)
 
@@ -93,12 +93,6 @@ def best(outcomes: Sequence[Outcome], metric: Metric) -> int:
     return min(sound, key=lambda number: sign * outcomes[number].metric)
 
 
-class _Algorithms(Settings):
-    """Algorithms and nothing else, so that a point's mistakes are told as an algorithm's are."""
-
-    algorithms: dict[Name, Algorithm]
-
-
 def tuning_mistakes(filled: Mapping[str, Any]) -> list[str]:
     """What is wrong with a file's ``tuning`` beyond its form, one sentence a mistake. ``filled`` is the file's content
     with the algorithms' defaults in them, and may hold other mistakes, which are not told again."""
@@ -119,15 +113,9 @@ def tuning_mistakes(filled: Mapping[str, Any]) -> list[str]:
     return list(told)
 
 
-def relocated(name: str, values: Mapping[str, Any], sentence: str) -> str:
+def relocated_in_grid(name: str, values: Mapping[str, Any], sentence: str) -> str:
     """A sentence about an algorithm, which begins with the key within it, as one about a point of its grid."""
-    key = sentence.partition(": ")[0]
-    for axis in values:
-        if key == axis or key.startswith(f"{axis}."):
-            return f"tuning.grid.{name}.{sentence}"
-        if axis.startswith(f"{key}."):
-            return f"tuning.grid.{name}.{axis}{sentence.removeprefix(key)}"
-    return f"tuning.grid.{name}: with {in_words(values)}, {sentence}"
+    return relocated(f"tuning.grid.{name}", values, sentence, in_words(values))
 
 
 def _grid_mistakes(name: str, own: dict[str, Any], axes: dict[str, list[Any]]) -> Iterator[str]:
@@ -144,14 +132,14 @@ def _grid_mistakes(name: str, own: dict[str, Any], axes: dict[str, list[Any]]) -
         own = _ALGORITHM.validate_python(own).model_dump(mode="json")
         known: set[str] = set()
     except ValidationError:
-        known = set(_sentences(name, own))
+        known = set(algorithm_mistakes(name, own))
     seen: set[str] = set()
     told = set(known)
     for values in _combinations(axes):
-        changed = _with(own, values)
-        found = _sentences(name, changed)
+        changed = with_values(own, values)
+        found = algorithm_mistakes(name, changed)
         # What many points have in common is told of the first.
-        yield from (relocated(name, values, sentence) for sentence in found if sentence not in told)
+        yield from (relocated_in_grid(name, values, sentence) for sentence in found if sentence not in told)
         told.update(found)
         if not found:
             settings = _ALGORITHM.validate_python(changed).model_dump(mode="json")
@@ -159,16 +147,6 @@ def _grid_mistakes(name: str, own: dict[str, Any], axes: dict[str, list[Any]]) -
             if text in seen:
                 yield f"tuning.grid.{name}: {text} is given twice; leave one out"
             seen.add(text)
-
-
-def _sentences(name: str, algorithm: dict[str, Any]) -> list[str]:
-    """An algorithm's mistakes, each beginning with the key within it."""
-    content = {"algorithms": {name: algorithm}}
-    try:
-        _Algorithms.model_validate(content)
-    except ValidationError as error:
-        return [line.removeprefix(f"algorithms.{name}.") for line in sentences(error, _Algorithms, content, content)]
-    return []
 
 
 def _budget_mistakes(shorter: Any, whole: Any) -> Iterator[str]:
@@ -187,19 +165,6 @@ def _is_grid(axes: Any) -> bool:
 def _combinations(axes: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
     for values in itertools.product(*axes.values()):
         yield dict(zip(axes, values, strict=True))
-
-
-def _with(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    changed = copy.deepcopy(dict(settings))
-    for key, value in values.items():
-        *blocks, last = key.split(".")
-        block = changed
-        for name in blocks:
-            if not isinstance(block.get(name), dict):
-                block[name] = {}
-            block = block[name]
-        block[last] = value
-    return changed
 
 
 def _at(settings: Mapping[str, Any], key: str) -> Any:

@@ -7,12 +7,13 @@
 4. The report waits until every run has ended, well or not.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from parsl import python_app
 from parsl.dataflow.errors import PropagatedException
@@ -25,10 +26,12 @@ from fedhpc.data.federated import open_prepared
 from fedhpc.data.preparation import population_of, prepared_data
 from fedhpc.experiment import Experiment, Pair, Run, TuningRun, load_experiment
 from fedhpc.federation.population import Population
+from fedhpc.federation.schedulers import Algorithm
 from fedhpc.mistakes import ExperimentError
+from fedhpc.overrides import relocated
 from fedhpc.store.lease import take_lease
 from fedhpc.task import Classification
-from fedhpc.tuning import relocated
+from fedhpc.tuning import in_words
 from workflow import apps
 from workflow.processes import SWEEP, end_processes
 from workflow.results_folder import (
@@ -159,14 +162,21 @@ def refuse_unfit(experiment: Experiment, population: Population) -> None:
     for name, algorithm in experiment.algorithms.items():
         told = algorithm.mistakes(population, experiment.budget)
         mistakes += [f"algorithms.{name}.{mistake}" for mistake in told]
-        for point in experiment.points(name).values():
-            found = [
-                mistake for mistake in point.algorithm.mistakes(population, experiment.budget) if mistake not in told
-            ]
-            mistakes += [relocated(name, point.values, mistake) for mistake in found]
+        for place, values, tried in _variants(experiment, name):
+            found = [mistake for mistake in tried.mistakes(population, experiment.budget) if mistake not in told]
+            mistakes += [relocated(place, values, mistake, in_words(values)) for mistake in found]
             told += found
     if mistakes:
         raise ExperimentError(experiment.file, mistakes)
+
+
+def _variants(experiment: Experiment, name: str) -> Iterator[tuple[str, Mapping[str, Any], Algorithm]]:
+    """An algorithm's variants: where the file gives them, their own values, and the algorithm with them."""
+    for scenario, of_algorithms in experiment.overrides.items():
+        if name in of_algorithms:
+            yield f"overrides.{scenario}.{name}", of_algorithms[name], experiment.algorithm_in((name, scenario))
+    for point in experiment.points(name).values():
+        yield f"tuning.grid.{name}", point.values, point.algorithm
 
 
 def refuse_wishes(experiment: Experiment, wishes: StepWishes) -> None:

@@ -101,11 +101,15 @@ def print_plan(experiment: Experiment, site: Site, console: Console) -> None:
 
 def estimate(experiment: Experiment, population: Population, prepared: Path | None, site: Site) -> Iterator[Cost]:
     """One row for each algorithm and scenario; an algorithm that is tuned is taken as it is written."""
-    for algorithm, settings in experiment.algorithms.items():
-        per_step = _seconds_per_step(experiment, algorithm, settings, prepared, site)
+    for algorithm in experiment.algorithms:
+        per_step: dict[str, float] = {}
         for scenario in experiment.scenarios:
             run = Run(algorithm, scenario, 0)
-            yield _cost(run, experiment.settings_of(run), population, per_step)
+            settings = experiment.settings_of(run)
+            kind = _what_costs(settings.algorithm)
+            if kind not in per_step:
+                per_step[kind] = _seconds_per_step(experiment, algorithm, settings.algorithm, prepared, site)
+            yield _cost(run, settings, population, per_step[kind])
 
 
 def estimate_tuning(
@@ -117,7 +121,7 @@ def estimate_tuning(
     for pair in experiment.pairs():
         alike: dict[str, list[TuningRun]] = {}
         for run in experiment.tuning_runs(pair):
-            alike.setdefault(_what_costs(experiment.points(run.algorithm)[run.point].algorithm), []).append(run)
+            alike.setdefault(_what_costs(experiment.settings_of(run).algorithm), []).append(run)
         costs = []
         for kind, runs in alike.items():
             settings = experiment.settings_of(runs[0])
