@@ -19,7 +19,6 @@ from fedhpc.store.lease import LeaseLost
 from tests.workflow.experiments import (
     BUFFERED,
     HOPELESS,
-    SYNCHRONOUS,
     digits,
     fedhpc,
     kill,
@@ -30,11 +29,10 @@ from tests.workflow.experiments import (
     wait_until,
     write,
 )
-from workflow import apps
-from workflow.results_folder import digests, refuse_foreign
+from workflow import apps, tuning
+from workflow.results_folder import digests, recorded_choices, refuse_foreign
 from workflow.sites import Site
 from workflow.status import status_lines
-from workflow.tuning import write_reports
 
 CLIENT, SERVER = "client.optimizer.rate", "server_optimizer.rate"
 # The first point of all is sure to diverge: float32 holds no 1e60.
@@ -46,8 +44,8 @@ TRIAL = Run(*PAIR, 0)
 def content(grid: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
     """FedBuff is tuned by a shorter budget than its trial's; FedAvg is not tuned."""
     task = {**digits(40)["task"], "model": {"name": "logistic"}}
-    tuning = {"metric": "total_accuracy", "grid": {"fedbuff": grid or GRID}, "budget": {"client_updates": 20}}
-    return {**digits(40), "task": task, "tuning": tuning, **changes}
+    block = {"metric": "total_accuracy", "grid": {"fedbuff": grid or GRID}, "budget": {"client_updates": 20}}
+    return {**digits(40), "task": task, "tuning": block, **changes}
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +151,7 @@ def test_the_choice_is_told(tuned: tuple[Path, Path]) -> None:
     _, folder = tuned
     (chosen,) = (row for row in table(folder) if row["chosen"] == "1")
     words = f"fedbuff/slow  {CLIENT}={chosen[CLIENT]},{SERVER}={chosen[SERVER]}  (total_accuracy 0."
-    assert words in write_reports(folder)
+    assert words in tuning.write_reports(folder)
     assert words in (folder / "report" / "tuning.txt").read_text()
     summary, _, tuned_line = status_lines(folder)
     assert summary.startswith("6 runs: 6 finished")
@@ -191,6 +189,33 @@ def test_a_changed_grid(tuned: tuple[Path, Path], folder: Path, tmp_path: Path, 
     assert stamps(results(folder)) == trials
 
 
+@pytest.mark.parametrize("cut", ["write_choice", "_move"])
+def test_a_power_cut_while_another_point_wins(
+    tuned: tuple[Path, Path], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: str
+) -> None:
+    """Trials that leave do so before the choice changes, and those that return come after it."""
+
+    class PowerCut(BaseException):
+        pass
+
+    def fails(*_: object) -> None:
+        raise PowerCut
+
+    before = stamps(results(folder))
+    (winner,) = (float(row[CLIENT]) for row in table(folder) if row["chosen"] == "1")
+    without = content({CLIENT: [rate for rate in GRID[CLIENT] if rate != winner], SERVER: GRID[SERVER]})
+    for settings, kept in ((without, 1), (content(), 2)):
+        experiment = load_experiment(write(tmp_path / "small.yaml", settings))
+        with monkeypatch.context() as patched:
+            patched.setattr(tuning, cut, fails)
+            with pytest.raises(PowerCut):
+                tuning.settle(folder, experiment, PAIR)
+        refuse_foreign(folder, experiment, digests(experiment, recorded_choices(folder, experiment)))
+        tuning.settle(folder, experiment, PAIR)
+        assert len(results(folder)) == kept
+    assert stamps(results(folder)) == before
+
+
 @pytest.fixture
 def processes_end(tmp_path: Path) -> Iterator[None]:
     yield
@@ -200,37 +225,38 @@ def processes_end(tmp_path: Path) -> Iterator[None]:
 
 @pytest.mark.usefixtures("processes_end")
 def test_killed_and_gone_on_with(tuned: tuple[Path, Path], site: Path, tmp_path: Path) -> None:
-    experiment, undisturbed = tuned
     folder = tmp_path / "killed"
+    settings = content({CLIENT: [0.1], SERVER: [1e30, 0.5]}, algorithms={"fedbuff": BUFFERED})
+    experiment = write(tmp_path / "small.yaml", settings)
     with started("sweep", experiment, "--site", site, "--output", folder, log=tmp_path / "log") as driver:
-        wait_until(lambda: len(tuning_results(folder)) >= 2)
+        wait_until(lambda: tuning_results(folder))
         driver.kill()
     sweep(experiment, site, folder)
     assert not processes_of(folder)
-    for found in (results, tuning_results):
-        assert {name: numbers(path) for name, path in found(folder).items()} == {
-            name: numbers(path) for name, path in found(undisturbed).items()
-        }
-    choice = Path("tuning/fedbuff/slow/choice.json")
-    assert (folder / choice).read_bytes() == (undisturbed / choice).read_bytes()
+    # Undisturbed, these points were among others.
+    for name, path in tuning_results(folder).items():
+        assert numbers(path) == numbers(tuned[1] / name)
+    assert [row["file"] for row in table(folder)] == [row["file"] for row in table(tuned[1]) if row[CLIENT] == "0.1"]
+    (chosen,) = (float(row[SERVER]) for row in table(folder) if row["chosen"] == "1")
+    assert numbers(TRIAL.file(folder, ".h5")) == numbers(by_hand(tmp_path, 0.1, chosen, 40, 0))
     assert not list(folder.glob("**/*.tmp.*"))
 
 
 def test_a_pair_waits_for_its_own_tuning_only(tmp_path: Path, site: Path) -> None:
-    """One algorithm's points all fail, and what does not depend on them is finished all the same."""
+    """One algorithm's points all fail, and the other's trial is finished all the same."""
     settings = content(
-        algorithms={"hopeless": HOPELESS, "fedavg": SYNCHRONOUS, "fedbuff": BUFFERED},
+        algorithms={"hopeless": HOPELESS, "fedbuff": BUFFERED},
         tuning={"metric": "loss", "grid": {"hopeless": {SERVER: [1.0]}, "fedbuff": {SERVER: [1.0]}}},
     )
     folder = tmp_path / "results"
     done = fedhpc("sweep", write(tmp_path / "small.yaml", settings), "--site", site, "--output", folder)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert list(results(folder)) == ["fedavg/slow/trial-0.h5", "fedbuff/slow/trial-0.h5"]
+    assert list(results(folder)) == ["fedbuff/slow/trial-0.h5"]
     assert done.stdout.count("10,000 deadlines passed") == 1
     assert f"hopeless/slow/trial-0 waited in vain for hopeless/slow/{SERVER}=1.0" in done.stdout
-    assert "2 of 5 runs failed" in done.stdout
+    assert "2 of 4 runs failed" in done.stdout
     status = "\n".join(status_lines(folder))
-    assert "3 finished, 0 running, 1 failed, 1 waiting" in status
+    assert "2 finished, 0 running, 1 failed, 1 waiting" in status
     assert "tuned    fedbuff/slow" in status
     assert "tuned    hopeless" not in status
 
