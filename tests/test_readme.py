@@ -58,12 +58,16 @@ def run(kind: str, text: str, folder: Path) -> str:
 
 
 def test_the_readme_from_top_to_bottom(copy: Path) -> None:
-    assert [kind for kind, _ in BLOCKS] == ["bash", "bash", "python", "bash", "bash", "bash", "python", "bash"]
+    assert [kind for kind, _ in BLOCKS] == ["bash", "bash", "python", "bash", "bash", "bash", "bash", "python", "bash"]
     printed = [run(kind, text, copy) for kind, text in BLOCKS]
-    sweep, look, read, own, tuned, alone, parsl, speed = printed
+    sweep, look, read, papers, own, tuned, alone, parsl, speed = printed
     assert "fedavg_over_selection" in sweep
     assert "24 of them finished before" in look
     assert "numpy" in read
+    # Every time is the paper's to 3 %.
+    ratios = [float(ratio) for ratio in re.findall(r" x (\d\.\d+)", papers)]
+    assert len(ratios) == 8
+    assert max(abs(ratio - 1) for ratio in ratios) < 0.03
     assert "slow_hospitals" in own
     assert "4 tuning runs, then 2 algorithms" in tuned
     assert "tuned:\n  fedbuff/slow_hospitals  client.optimizer.rate=" in tuned

@@ -1,6 +1,7 @@
 """The ``fedhpc`` command. What is heavy is imported inside the commands, so that help comes at once."""
 
 import errno
+import math
 import os
 import sys
 from pathlib import Path
@@ -205,9 +206,12 @@ def _target(text: str) -> "Target":
     if metric not in get_args(Milestone):
         raise ExperimentError(Path("--target"), [unknown_name("METRIC", metric, get_args(Milestone))])
     try:
-        return Target(cast(Milestone, metric), float(number))
+        value = float(number)
     except ValueError:
-        raise ExperimentError(Path("--target"), [f"VALUE: {number!r} is no number; write {metric}=0.9, say"]) from None
+        value = math.nan
+    if not math.isfinite(value):
+        raise ExperimentError(Path("--target"), [f"VALUE: {number!r} is no number; write {metric}=0.9, say"])
+    return Target(cast(Milestone, metric), value)
 
 
 def _speaks() -> bool:

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 
@@ -11,9 +12,10 @@ from fedhpc.analysis.comparison import Compared, Comparison, Order
 
 
 def format_comparisons(comparisons: Sequence[Comparison]) -> str:
-    """Plain text, a paragraph a comparison: ours as ``median [min, max]`` over trials, the paper's figure, and ours
-    against it as a ratio or in percentage points; then the order of rows, and the notes on the table."""
-    return "\n".join(_paragraph(comparison) for comparison in comparisons)
+    """Plain text, a chapter a table: ours as ``median [min, max]`` over trials, the paper's figure, and ours against it
+    as a ratio or in percentage points; then the order of rows, and the notes on the table."""
+    chapters = groupby(comparisons, lambda comparison: comparison.published.table)
+    return "\n".join(_chapter(list(of_table)) for _, of_table in chapters)
 
 
 def csv_comparisons(comparisons: Sequence[Comparison]) -> str:
@@ -32,24 +34,32 @@ def csv_comparisons(comparisons: Sequence[Comparison]) -> str:
     return text.getvalue()
 
 
-def _paragraph(comparison: Comparison) -> str:
-    table, block = comparison.table, comparison.published
-    where = _at(comparison) or "the end"
-    text = f"{table.paper}, Table {table.table}: {table.caption}\nbeside scenario {block.scenario}, at {where}\n\n"
-    if comparison.figures:
-        text += aligned(
-            ["algorithm", "the paper's row", "quantity", "ours", "the paper's", "against it", "trials"],
-            [_line(comparison.figures, index) for index in range(len(comparison.figures))],
-            names=3,
-            grouped=False,
-        )
-    else:
-        text += "None of its columns is measured here.\n"
-    if comparison.order is not None:
-        text += "\n" + _told(comparison.order)
+def _chapter(comparisons: Sequence[Comparison]) -> str:
+    table = comparisons[0].table
+    text = f"{table.paper}, Table {table.table}\n{table.caption}\n\n"
+    text += "\n".join(_paragraph(comparison) for comparison in comparisons)
     if table.notes:
         text += "\n" + "".join(f"Note: {note}\n" for note in table.notes)
     return text
+
+
+def _paragraph(comparison: Comparison) -> str:
+    text = f"Beside scenario {comparison.published.scenario}, {_where(comparison)}:\n"
+    if not comparison.figures:
+        return text + "nothing that the table holds is measured here\n"
+    text += aligned(
+        ["algorithm", "the paper's row", "quantity", "ours", "the paper's", "against it", "trials"],
+        [_line(comparison.figures, index) for index in range(len(comparison.figures))],
+        names=3,
+        grouped=False,
+    )
+    return text if comparison.order is None else text + _told(comparison.order)
+
+
+def _where(comparison: Comparison) -> str:
+    for metric, value in (comparison.published.at or {}).items():
+        return f"at the first evaluation with {metric.replace('_', ' ')} of {value:g} or more"
+    return "where the runs end"
 
 
 def _line(figures: Sequence[Compared], index: int) -> list[str]:
@@ -81,7 +91,7 @@ def _told(order: Order) -> str:
 
 
 def _at(comparison: Comparison) -> str:
-    return ", ".join(f"{metric} {value:g}" for metric, value in (comparison.published.at or {}).items())
+    return "".join(f"{metric}={value:g}" for metric, value in (comparison.published.at or {}).items())
 
 
 def _spread(figure: Compared) -> str:

@@ -46,7 +46,7 @@ def format_table(rows: list[Row]) -> str:
         [
             row.scenario if index == 0 or rows[index - 1].scenario != row.scenario else "",
             row.algorithm,
-            *(_percent(spread) for spread in row.measures.values()),
+            *(_percent(measure) for measure in row.measures.values()),
             "-" if np.isnan(row.virtual_hours) else f"{row.virtual_hours:.1f}",
             f"{row.trials}" if row.finished == row.trials else f"{row.finished}/{row.trials}",
         ]
@@ -62,7 +62,7 @@ def csv_table(rows: list[Row]) -> str:
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["scenario", "algorithm", *measures, "virtual_hours_median", "trials_finished", "trials_planned"])
     for row in rows:
-        spreads = [value for spread in row.measures.values() for value in (spread.median, spread.low, spread.high)]
+        spreads = [value for one in row.measures.values() for value in (one.median, one.low, one.high)]
         numbers = ["" if np.isnan(value) else value for value in (*spreads, row.virtual_hours)]
         table.writerow([row.scenario, row.algorithm, *numbers, row.finished, row.trials])
     return text.getvalue()
@@ -86,7 +86,7 @@ def _row(runs: xr.Dataset, scenario: str, algorithm: str) -> Row:
     )
 
 
-def _percent(spread: Spread) -> str:
-    if np.isnan(spread.median):
+def _percent(measure: Spread) -> str:
+    if np.isnan(measure.median):
         return "-"
-    return f"{100 * spread.median:.1f} [{100 * spread.low:.1f}, {100 * spread.high:.1f}]"
+    return f"{100 * measure.median:.1f} [{100 * measure.low:.1f}, {100 * measure.high:.1f}]"

@@ -85,3 +85,31 @@ def test_a_report_without_results_is_told_so(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "no finished results here" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_report_has_the_target_and_the_papers_figures_that_were_added_later(tmp_path: Path) -> None:
+    experiment = write(tmp_path / "small.yaml", schedules_only(trials=1))
+    folder = tmp_path / "results"
+    assert fedhpc("sweep", experiment, "--output", folder).returncode == 0
+    results = {path: path.stat().st_mtime_ns for path in folder.glob("*/*/*.h5")}
+    published = [{"table": "hard_table_22", "scenario": "slow", "rows": {"fedavg": "FedAvg"}}]
+    again = fedhpc("sweep", write(experiment, schedules_only(trials=1, published=published)), "--output", folder)
+    assert again.returncode == 0, again.stderr
+    assert "2 of them finished before" in again.stdout
+    assert "638,038" in again.stdout
+    assert {path: path.stat().st_mtime_ns for path in folder.glob("*/*/*.h5")} == results
+    told = fedhpc("report", folder, "--target", "client_updates=40").stdout
+    assert "638,038" in told
+    # Ten rounds of four clients, none of them in vain.
+    (line,) = (line.split() for line in (folder / "report/target.txt").read_text().splitlines() if "fedavg" in line)
+    assert line[:3] == ["slow", "fedavg", "40"]
+    for asked, sentence in (
+        ("total_acuracy=0.9", "METRIC: 'total_acuracy' is unknown; did you mean 'total_accuracy'?"),
+        ("time=soon", "VALUE: 'soon' is no number"),
+        ("time=nan", "VALUE: 'nan' is no number"),
+        ("total_accuracy=0.9", "these runs have no total_accuracy"),
+    ):
+        refused = fedhpc("report", folder, "--target", asked)
+        assert refused.returncode == 2
+        assert sentence in refused.stderr
+        assert "Traceback" not in refused.stderr
