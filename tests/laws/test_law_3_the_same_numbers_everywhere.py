@@ -63,6 +63,20 @@ def test_the_same_bytes_with_1_2_3_and_5_ranks(tiny: Callable[..., Path], tmp_pa
         assert found[5] == found[1]
 
 
+def test_the_same_bytes_with_1_2_and_4_ranks_where_late_clients_are_heard(
+    tiny: Callable[..., Path], tmp_path: Path
+) -> None:
+    file = tiny(lambda settings: settings.update(algorithms=LATE))
+    for ranks in (1, 2, 4):
+        finished = mpi(ranks, run_command(file, Run(",".join(LATE), "domain", 1), tmp_path / str(ranks)))
+        assert finished.returncode == 0, finished.stderr
+    for algorithm in LATE:
+        cell = Run(algorithm, "domain", 1)
+        found = {ranks: numbers(cell.file(tmp_path / str(ranks), ".h5")) for ranks in (1, 2, 4)}
+        assert found[2] == found[1]
+        assert found[4] == found[1]
+
+
 class Killed(Exception):
     """Stands for a kill: the engine is left where it is, and only its last checkpoint remains."""
 
