@@ -87,6 +87,8 @@ def print_plan(experiment: Experiment, site: Site, console: Console) -> None:
     if of_tuning:
         console.print(_table(of_tuning, "tuning: all points of each grid together"))
     console.print(_table(of_trials, f"one run of each ({_count(experiment.trials, 'trial')} in all)"))
+    for line in _privacy(experiment, population):
+        console.print(line, highlight=False, soft_wrap=True)
     total = sum(cost.core_seconds for cost in of_tuning)
     total += experiment.trials * sum(cost.core_seconds for cost in of_trials)
     if isinstance(experiment.task, Classification):
@@ -97,6 +99,22 @@ def print_plan(experiment: Experiment, site: Site, console: Console) -> None:
             highlight=False,
             soft_wrap=True,
         )
+
+
+def _privacy(experiment: Experiment, population: Population) -> Iterator[str]:
+    """What each algorithm that promises privacy adds in noise, and spends."""
+    from fedhpc.federation.privacy_budget import planned
+
+    for algorithm in experiment.algorithms:
+        for scenario in experiment.scenarios:
+            settings = experiment.settings_of(Run(algorithm, scenario, 0))
+            privacy = settings.algorithm.privacy
+            if privacy is not None:
+                multiplier, epsilon = planned(settings, population)
+                yield (
+                    f"{algorithm}/{scenario}: {privacy.mechanism} with a noise multiplier of {multiplier:.4g} spends "
+                    f"epsilon {epsilon:.4g} at delta {privacy.delta:g}"
+                )
 
 
 def estimate(experiment: Experiment, population: Population, prepared: Path | None, site: Site) -> Iterator[Cost]:

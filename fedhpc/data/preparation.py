@@ -174,8 +174,13 @@ def _straggler_classes(
             f"task.stragglers.classes: there is no class {', '.join(map(str, unknown))}; the classes are numbered "
             f"0 to {len(class_names) - 1}, for the labels {called}"
         )
-    elif not np.isin(labels, classes).any():
-        mistakes.append("task.stragglers.classes: no training example is of these classes; name others")
+    else:
+        nobodys = [class_names[number] for number in classes if not (labels == number).any()]
+        if nobodys:
+            mistakes.append(
+                f"task.stragglers.classes: no client has a training example of {', '.join(nobodys)}; leave it out or "
+                "name another"
+            )
     if settings.clients > clients:
         mistakes.append(f"task.stragglers.clients: {settings.clients} exceeds the data's {clients} clients; lower it")
     if mistakes:

@@ -47,6 +47,15 @@ def spent_epsilon(
     return epsilon_of_sampled_gaussian(multiplier, probability, sum(steps_of_trees.values()), privacy.delta)
 
 
+def planned(settings: RunSettings, population: Population) -> tuple[float, float]:
+    """The noise multiplier of a run that goes to the end of its budget, and the epsilon that it then has spent.
+
+    Raises ValueError where no server update is made.
+    """
+    multiplier = noise_multiplier(settings, population)
+    return multiplier, spent_epsilon(settings, population, multiplier, _steps_of_trees(settings, population))
+
+
 def make_noise(settings: RunSettings, multiplier: float, parameters: int) -> Noise:
     """The noise that a server update's weighted sum gets, float32 [parameters]."""
     algorithm = settings.algorithm

@@ -251,7 +251,7 @@ def test_stragglers_that_cannot_be_had(csv, task, tmp_path, stragglers, sentence
 
 def test_straggler_classes_that_only_held_out_examples_have(csv, task, tmp_path):
     csv.write_text("x,y,c,s\n1,0,a,0\n2,1,a,1\n")
-    with pytest.raises(ExperimentError, match=r"task\.stragglers\.classes: no training example is of these classes"):
+    with pytest.raises(ExperimentError, match=r"task\.stragglers\.classes: no client has a training example of "):
         prepare(task(CSV, None, {"classes": [1], "clients": 1}), 0, tmp_path, tmp_path / "out")
 
 

@@ -1,5 +1,6 @@
 """``fedhpc plan``: counts that can be worked out by hand."""
 
+import re
 import time
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from fedhpc.data.preparation import population_of
 from fedhpc.experiment import load_experiment
-from tests.workflow.experiments import SYNCHRONOUS, fedhpc, schedules_only, write
+from tests.workflow.experiments import BUFFERED, SYNCHRONOUS, fedhpc, schedules_only, write
 from workflow import plan
 from workflow.sites import Site
 
@@ -81,3 +82,17 @@ def test_an_algorithm_that_the_clients_cannot_serve_is_refused(tmp_path: Path) -
     done = fedhpc("plan", write(tmp_path / "small.yaml", content))
     assert done.returncode == 2
     assert "algorithms.wide.cohort: 21" in done.stderr
+
+
+def test_the_privacy_that_is_promised_is_told(tmp_path: Path) -> None:
+    content = schedules_only(trials=1)
+    algorithm = {**BUFFERED, "client": {"clip": 0.5}, "weighting": "uniform"}
+    content["algorithms"] = {
+        "given": {**algorithm, "privacy": {"mechanism": "dp_ftrl", "delta": 1e-5, "noise_multiplier": 3.0}},
+        "wished": {**algorithm, "privacy": {"mechanism": "dp_ftrl", "delta": 1e-5, "epsilon": 7.0}},
+    }
+    planned = fedhpc("plan", write(tmp_path / "small.yaml", content))
+    assert planned.returncode == 0, planned.stderr
+    assert "given/slow: dp_ftrl with a noise multiplier of 3 spends epsilon " in planned.stdout
+    wished = r"wished/slow: dp_ftrl with a noise multiplier of [\d.]+ spends epsilon 7 at delta 1e-05"
+    assert re.search(wished, planned.stdout)
