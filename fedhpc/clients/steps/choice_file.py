@@ -22,9 +22,19 @@ class OtherChoice(Exception):
 
 
 def choice_file(folder: Path, model: Model, client: ClientSettings, shape: tuple[int, ...], classes: int) -> Path:
-    """Where an algorithm's folder keeps the choice: its name tells what a step depends on."""
-    subject = [model.model_dump(mode="json"), client.model_dump(mode="json"), shape, classes]
+    """Where an algorithm's folder keeps the choice: its name tells what a step's speed depends on."""
+    subject = [model.model_dump(mode="json"), _shape_of_work(client), shape, classes]
     return folder / f"step.{hashlib.sha256(json.dumps(subject, sort_keys=True).encode()).hexdigest()[:16]}.json"
+
+
+def _shape_of_work(client: ClientSettings) -> dict[str, Any]:
+    """The client's settings but for numbers that a step merely multiplies by, of which it matters that they are there:
+    a tuning's many rates are measured once."""
+    settings = client.model_dump(mode="json", exclude={"time_limit"})
+    settings |= {name: bool(settings[name]) for name in ("proximal", "distillation", "clip")}
+    optimizer = settings["optimizer"]
+    changes = {name: bool(optimizer[name]) for name in ("momentum", "weight_decay") if name in optimizer}
+    return settings | {"optimizer": {"name": optimizer["name"], **changes}}
 
 
 def kept_choice(

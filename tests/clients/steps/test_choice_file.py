@@ -102,3 +102,14 @@ def test_what_a_step_depends_on_has_a_file_of_its_own(tmp_path: Path) -> None:
         choice_file(tmp_path, Logistic(name="logistic"), client, (3, 2), 6),
     ]
     assert len({first, *others}) == 1 + len(others)
+
+
+def test_a_rate_is_no_reason_to_measure_again(tmp_path: Path) -> None:
+    def of(rate: float, momentum: float, proximal: float, clip: float | None) -> Path:
+        optimizer = SGD(name="sgd", rate=rate, momentum=momentum)
+        client = ClientSettings(batch_size=4, steps=3, optimizer=optimizer, proximal=proximal, clip=clip)
+        return choice_file(tmp_path, Logistic(name="logistic"), client, (3, 2), 5)
+
+    assert of(0.1, 0.9, 0.5, 1.0) == of(0.3, 0.5, 0.1, 2.0)
+    without = [of(0.1, 0.0, 0.5, 1.0), of(0.1, 0.9, 0.0, 1.0), of(0.1, 0.9, 0.5, None)]
+    assert len({of(0.1, 0.9, 0.5, 1.0), *without}) == 4
