@@ -66,7 +66,7 @@ def test_the_readme_from_top_to_bottom(copy: Path) -> None:
     assert "numpy" in read
     # Every time is the paper's to 3 %.
     ratios = [float(ratio) for ratio in re.findall(r" x (\d\.\d+)", papers)]
-    assert len(ratios) == 8
+    assert len(ratios) == 6
     assert max(abs(ratio - 1) for ratio in ratios) < 0.03
     assert "slow_hospitals" in own
     assert "4 tuning runs, then 2 algorithms" in tuned
