@@ -61,7 +61,7 @@ class LocalTraining:
         module = _initial_model(model, data, seed, trial)
         self._noise_bytes = noise_bytes(module, data.shape)
         self._steps = make_steps(module.to(device), data.shape, client, choice)
-        self._on_device: dict[int, torch.Tensor] = {}
+        self._on_device: dict[int, tuple[Vector, torch.Tensor]] = {}
 
     def initial_weights(self) -> Vector:
         """Version 0: float32 [parameters], drawn from the trial's own stream. Call it before any training."""
@@ -126,8 +126,11 @@ class LocalTraining:
         before, self._on_device = self._on_device, {}
         for vector in {*starts, *lessons}:
             # A GPU keeps the vectors of the stack before: often they are this one's too.
-            kept = before.get(vector) if self._device.type == "cuda" else None
-            self._on_device[vector] = torch.from_numpy(versions[vector]).to(self._device) if kept is None else kept
+            source = versions[vector]
+            kept = before.get(vector)
+            if kept is None or kept[0] is not source:
+                kept = (source, torch.from_numpy(source).to(self._device))
+            self._on_device[vector] = kept
         if any(taught):
             strengths = torch.tensor(taught, device=self._device) * self._client.distillation
             teachers = Teachers(self._rows(lessons), strengths)
@@ -136,8 +139,8 @@ class LocalTraining:
     def _rows(self, vectors: list[int]) -> torch.Tensor:
         """Float32 [vectors, parameters]."""
         if len(set(vectors)) == 1:
-            return self._on_device[vectors[0]].expand(len(vectors), -1)
-        return torch.stack([self._on_device[vector] for vector in vectors])
+            return self._on_device[vectors[0]][1].expand(len(vectors), -1)
+        return torch.stack([self._on_device[vector][1] for vector in vectors])
 
     def _chunks(self, members: list[Member]) -> Iterator[Chunk]:
         """The stack's mini-batches; ``members`` are the longest first."""

@@ -1,5 +1,6 @@
 """Steps of many clients' models as one batched computation, by autograd; on a GPU as the replay of captured steps."""
 
+import gc
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import itemgetter
@@ -133,8 +134,14 @@ class StackedSteps:
                 self._step(clients, kept)
         torch.cuda.current_stream().wait_stream(self._beside)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
-            self._step(clients, kept)
+        # A graph that is collected as garbage meanwhile would spoil the capture.
+        gc.collect()
+        gc.disable()
+        try:
+            with torch.cuda.graph(graph, pool=self._pool):
+                self._step(clients, kept)
+        finally:
+            gc.enable()
         for tensor, value in zip(changing, before, strict=True):
             tensor.copy_(value)
         return graph, kept
