@@ -211,6 +211,8 @@ def _target(text: str) -> "Target":
         value = math.nan
     if not math.isfinite(value):
         raise ExperimentError(Path("--target"), [f"VALUE: {number!r} is no number; write {metric}=0.9, say"])
+    if metric.endswith("accuracy") and not 0 < value <= 1:
+        raise ExperimentError(Path("--target"), [f"VALUE: {number} is no fraction; write {metric}=0.9 for 90 %, say"])
     return Target(cast(Milestone, metric), value)
 
 

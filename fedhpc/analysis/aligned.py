@@ -19,3 +19,8 @@ def _line(cells: Sequence[str], widths: Sequence[int], names: int) -> str:
     left = [cell.ljust(width) for cell, width in zip(cells[:names], widths[:names], strict=True)]
     right = [cell.rjust(width) for cell, width in zip(cells[names:], widths[names:], strict=True)]
     return "  ".join([*left, *right])
+
+
+def hours_format(hours: float) -> str:
+    """How a table writes so many virtual hours: to a tenth, or less than one to two digits."""
+    return ",.1f" if not hours < 1 else ".2g"

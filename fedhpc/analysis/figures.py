@@ -24,8 +24,8 @@ _LEGEND_COLUMNS = 4
 def accuracy_figure(dataset: xr.Dataset, path: Path) -> None:
     """Draws an experiment (``open_experiment``) as a PNG: a column a scenario, a row an accuracy, a line an algorithm.
 
-    A line goes through the medians over trials, of virtual hours and of accuracy, at each evaluation; the band is the
-    range over trials. Raises ValueError where no run has an accuracy.
+    A line goes through the medians over trials, of virtual hours and of accuracy, at each evaluation that all trials
+    have; the band is the range over trials. Raises ValueError where no run has an accuracy.
     """
     figure = drawn(dataset)
     with replacing(path) as temporary:
@@ -74,10 +74,12 @@ def _dress(panel: "Axes") -> None:
 def _draw(panel: "Axes", runs: xr.Dataset, name: str, label: str, index: int) -> None:
     accuracy = 100 * runs[name].transpose("trial", "evaluation").values
     hours = runs["time"].transpose("trial", "evaluation").values / 3600
-    evaluated = np.isfinite(accuracy).any(axis=0)
-    if not evaluated.any():
+    # As far as every trial goes: of trials that end at a target, those that go on are the slow ones.
+    evaluated = np.isfinite(accuracy[np.isfinite(accuracy).any(axis=1)])
+    if not evaluated.size:
         return
-    accuracy, hours = accuracy[:, evaluated], hours[:, evaluated]
+    common = evaluated.all(axis=0)
+    accuracy, hours = accuracy[:, common], hours[:, common]
     middle = np.nanmedian(hours, axis=0)
     colour, dash = _COLOURS[index % len(_COLOURS)], _DASHES[index % len(_DASHES)]
     panel.fill_between(

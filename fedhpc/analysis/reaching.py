@@ -37,6 +37,15 @@ def last_evaluation(dataset: xr.Dataset) -> xr.DataArray:
     return dataset["time"].notnull().sum("evaluation").astype(np.int64) - 1
 
 
+def at_the_end(dataset: xr.Dataset) -> xr.Dataset:
+    """Each run's own last evaluation: the variables along ``evaluation`` without that dimension. Runs that end at a
+    target, or by virtual time, have unequal numbers of evaluations."""
+    last = last_evaluation(dataset)
+    return xr.Dataset(
+        {name: at_evaluation(dataset[name], last) for name in dataset if "evaluation" in dataset[name].dims}
+    )
+
+
 def at_evaluation(values: xr.DataArray, position: xr.DataArray) -> xr.DataArray:
     """The values at each run's position, without the evaluation dimension; NaN where the position is -1."""
     taken = values.isel(evaluation=position.clip(min=0)).where(position >= 0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from fedhpc.analysis.aligned import aligned
+from fedhpc.analysis.aligned import aligned, hours_format
 from fedhpc.analysis.reaching import at_evaluation, last_evaluation
 from fedhpc.analysis.spread import Spread, spread
 
@@ -47,7 +47,7 @@ def format_table(rows: list[Row]) -> str:
             row.scenario if index == 0 or rows[index - 1].scenario != row.scenario else "",
             row.algorithm,
             *(_percent(measure) for measure in row.measures.values()),
-            "-" if np.isnan(row.virtual_hours) else f"{row.virtual_hours:.1f}",
+            "-" if np.isnan(row.virtual_hours) else f"{row.virtual_hours:{hours_format(row.virtual_hours)}}",
             f"{row.trials}" if row.finished == row.trials else f"{row.finished}/{row.trials}",
         ]
         for index, row in enumerate(rows)

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from fedhpc.analysis.aligned import aligned
+from fedhpc.analysis.aligned import aligned, hours_format
 from fedhpc.analysis.reaching import at_evaluation, last_evaluation, reaching
 from fedhpc.published import Milestone
 
@@ -86,7 +86,7 @@ def format_target_table(rows: list[TargetRow], target: Target) -> str:
             row.scenario if index == 0 or rows[index - 1].scenario != row.scenario else "",
             row.algorithm,
             _told(row.client_trips, ",.0f"),
-            _told(row.virtual_hours, ".1f"),
+            _told(row.virtual_hours, hours_format(min(row.virtual_hours.median, row.virtual_hours.spent))),
             f"{row.reached}/{row.finished}",
         ]
         for index, row in enumerate(rows)

@@ -6,6 +6,7 @@ import pytest
 from fedhpc.analysis.figures import accuracy_figure, drawn
 from fedhpc.store import open_experiment
 from fedhpc.store.run_file import write_run
+from tests.analysis.datasets import experiment
 from tests.analysis.test_table import small_sweep
 from tests.store.records import null_record, run_path
 
@@ -47,3 +48,18 @@ def test_a_null_task_has_no_accuracy_to_draw(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no accuracy to draw"):
         accuracy_figure(open_experiment(tmp_path), tmp_path / "figure.png")
     assert not (tmp_path / "figure.png").exists()
+
+
+def test_a_line_goes_as_far_as_every_trial() -> None:
+    # The second trial ends early, at its target; the median of the rest would be the slow one's alone.
+    runs = experiment(
+        {
+            ("fedavg", "slow"): [
+                {"time": [0.0, 3600.0, 7200.0], "total_accuracy": [0.1, 0.3, 0.4]},
+                {"time": [0.0, 3600.0], "total_accuracy": [0.1, 0.9]},
+            ]
+        }
+    )
+    (line,) = drawn(runs).axes[0].get_lines()
+    np.testing.assert_allclose(line.get_xdata(), [0, 1])
+    np.testing.assert_allclose(line.get_ydata(), [10, 60])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fedhpc.analysis.reaching import NotMeasured, at_evaluation, last_evaluation, reaching
+from fedhpc.analysis.reaching import NotMeasured, at_evaluation, at_the_end, last_evaluation, reaching
 from tests.analysis.datasets import experiment
 
 
@@ -57,3 +57,11 @@ def test_a_runs_own_last_evaluation() -> None:
 def test_what_is_not_measured_is_not_reached() -> None:
     with pytest.raises(NotMeasured, match="these runs have no straggler_accuracy"):
         reaching(RUNS, "straggler_accuracy", 0.5)
+
+
+def test_the_end_is_each_runs_own() -> None:
+    end = at_the_end(RUNS).sel(scenario="slow")
+    np.testing.assert_array_equal(end.total_accuracy.sel(algorithm="fedavg"), [0.9, 0.7, 0.74])
+    # The short run's last, where the others have gone on; a run that is not there has none.
+    np.testing.assert_array_equal(end.total_accuracy.sel(algorithm="fedbuff"), [0.1, 0.2, np.nan])
+    np.testing.assert_array_equal(end.client_trips.sel(algorithm="fedbuff"), [39, 13, np.nan])

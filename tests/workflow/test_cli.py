@@ -107,6 +107,7 @@ def test_a_report_has_the_target_and_the_papers_figures_that_were_added_later(tm
         ("total_acuracy=0.9", "METRIC: 'total_acuracy' is unknown; did you mean 'total_accuracy'?"),
         ("time=soon", "VALUE: 'soon' is no number"),
         ("time=nan", "VALUE: 'nan' is no number"),
+        ("total_accuracy=85", "VALUE: 85 is no fraction; write total_accuracy=0.9 for 90 %"),
         ("total_accuracy=0.9", "these runs have no total_accuracy"),
     ):
         refused = fedhpc("report", folder, "--target", asked)
