@@ -101,6 +101,20 @@ def test_fedasync_steps_at_every_arrival_by_its_staleness() -> None:
     assert all(update.moves_to_clients for update in played[1:])
 
 
+def test_fedasync_hears_clients_that_arrive_at_a_rate() -> None:
+    settings = AsynchronousSettings(
+        scheduler="asynchronous",
+        arrivals=ArrivalSettings(rate=0.5),
+        mixing=0.5,
+        client=CLIENT,
+        server_optimizer=SGD_1,
+    )
+    played = list(server(settings, 20, FIVE_SECONDS, Budget(server_updates=5)).server_updates())
+    # They begin at 2, 4, 6, ... and take 5. Those of 2, 4 and 6 download version 0; that of 8 version 1, and so on.
+    assert [update.time for update in played] == [0, 7, 9, 11, 13, 15]
+    assert [update.version - 1 - update.updates[0].version for update in played[1:]] == [0, 1, 2, 2, 2]
+
+
 @pytest.mark.parametrize("both", [{}, {"concurrency": 3, "arrivals": {"rate": 1.0}}])
 def test_either_concurrency_or_arrivals(both: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="give either concurrency or arrivals, one of them and not both"):

@@ -104,6 +104,9 @@ def test_fare_dust_adds_what_is_late_to_its_own_round_while_that_is_kept() -> No
     # Only the fast ones count towards the budget, and nothing that came has been wasted.
     assert (totals.client_updates, totals.late_updates, totals.client_trips) == (5, 3, 8)
     assert totals.resource_wasted == 0
+    # Steps of two examples: A takes 1, B 2, C 1, E 2.
+    assert [update.totals.local_steps for update in updates] == [0, 1, 4, 5, 8, 10]
+    assert [update.totals.unique_clients for update in updates] == [0, 1, 3, 3, 4, 4]
     # D's version lives until its round is dropped: from 9 to 17, though nobody else started from it.
     assert [1 in update.settled for update in updates] == [False, False, False, False, False, True]
 
@@ -163,6 +166,14 @@ def test_feast_closes_rounds_in_their_order_when_all_have_come_or_tau_max_has_pa
     # All that came in time count: A; B, C; A; E, A; C, A.
     assert [update.totals.client_updates for update in updates] == [0, 1, 3, 4, 6, 8]
     assert [1 in update.settled for update in updates] == [False, False, False, False, True, False]
+
+
+def test_feasts_updates_weigh_one_each_in_a_sum() -> None:
+    settings = FEAST.model_copy(update={"cohort": 2, "over_selection": 3, "normalization": "sum"})
+    _, updates = played(settings, [[A, B, C], [A, C, E], [A, B, C]])
+    assert [update.weights for update in updates[1:]] == [[1.0, 1.0], [1.0, 1.0]]
+    _, updates = played(settings.model_copy(update={"normalization": "mean"}), [[A, B, C], [A, C, E], [A, B, C]])
+    assert [update.weights for update in updates[1:]] == [[0.5, 0.5], [0.5, 0.5]]
 
 
 def test_feast_without_tau_max_waits_for_the_last() -> None:

@@ -89,6 +89,15 @@ def test_the_noise_goes_into_the_servers_step(tiny: Callable[..., Path]) -> None
         np.testing.assert_allclose(weights, expected, rtol=1e-5)
         if update.version == 9:
             break
+    # DP-SGD's noise is fresh at every server update, and a sum's is made for updates that weigh 1.
+    experiment = load_experiment(tiny(private))
+    fresh = make_noise(experiment.settings_of(Run("rounds_fresh", "domain", 0)), 1.5, 200_000)
+    summed = experiment.settings_of(Run("buffered_tree", "domain", 0))
+    summed = summed.model_copy(update={"algorithm": summed.algorithm.model_copy(update={"normalization": "sum"})})
+    in_order = [update for update in make_schedule(settings, population).server_updates() if update.version]
+    one, other = fresh(in_order[0]), fresh(in_order[1])
+    assert abs(np.corrcoef(one, other)[0, 1]) < 5 / np.sqrt(200_000)
+    assert make_noise(summed, 1.5, 200_000)(in_order[0]).std() == pytest.approx(1.5 * 0.2, rel=0.01)
     # The largest weight is 1/3: one update changes the sum by 0.2 / 3 at most. Single noises, by many parameters.
     many = make_noise(settings, 1.5, 200_000)
     first = next(update for update in make_schedule(settings, population).server_updates() if update.version == 1)

@@ -128,8 +128,8 @@ def test_the_percentiles_of_table_8(
 
     The k-th smallest of n draws lies at a level of its distribution that follows Beta(k, n + 1 - k), whatever the
     distribution. So what the paper printed must lie between our quantiles at the 0.1 % and the 99.9 % point of that
-    Beta, with k the rank on either side of the percentile. That is an error of 11 to 20 % of the median, 20 to 70 % of
-    the 95th percentile and more of the 99th; all twelve lie inside together with a probability of 97.6 %.
+    Beta, with k the rank on either side of the percentile. That is an error of 6 to 17 % of the median, 17 to 57 % of
+    the 95th percentile and more of the 99th; all twelve lie inside together with a probability of 97.6 % at least.
     """
     sampler = LatencySampler(scenario, POPULATION, 0, 0)
     draws = np.array([sampler.duration(client, participation, 100, 10) for participation in range(40_000)])

@@ -158,6 +158,7 @@ def test_algorithms_that_hear_late_clients_give_the_papers_models_after_any_kill
     assert engine.evaluated == untroubled.evaluated
     assert not kept.versions
     assert not kept.deltas.of_teachers
+    assert not kept.deltas.server
     np.testing.assert_allclose(engine.output(), output, rtol=1e-4, atol=1e-5)
     assert engine.evaluated.keys() == evaluations.keys()
     for version, shards in evaluations.items():

@@ -61,7 +61,7 @@ class FareDust:
 
     def begin(self, server: VirtualServer) -> None:
         self.received = []
-        clients = server.select(min(self.settings.selected, max(1, server.free.count)))  # line 3
+        clients = server.select(min(self.settings.selected, server.free.count))  # line 3
         teachers = [self.draw_teacher(server) for _ in clients]  # line 6, for every client anew
         self.started = server.start(clients, teachers)  # lines 7-8
 
@@ -74,12 +74,12 @@ class FareDust:
             server.add_late(update, counts=False)  # lines 18-20
             return
         self.received.append(update)
-        if len(self.received) == min(self.settings.cohort, len(self.started)):
+        if len(self.received) == self.settings.cohort:
             self.close(server)
 
     def close(self, server: VirtualServer) -> None:
         start, came = server.version, set(self.received)
-        cohort = len(self.received)
+        cohort = self.settings.cohort
         server.aggregate(self.received, [1 / cohort] * cohort, keeps_delta=True)  # line 15
         self.deltas.append(start)  # line 17
         self.under_way[start] = {update.number: update for update in self.started if update not in came}

@@ -75,7 +75,7 @@ class Feast:
 
     def begin(self, server: VirtualServer) -> None:
         self.received = []
-        count = min(self.settings.selected, max(1, server.free.count))
+        count = min(self.settings.selected, server.free.count)
         self.started = server.start(server.select(count))  # line 3
         server.open_round()
         self.under_way[server.version] = {update.number: update for update in self.started}
@@ -89,13 +89,8 @@ class Feast:
             self.advance(server)
             return
         self.received.append(update)
-        if self.is_complete:
+        if len(self.received) == self.settings.cohort:
             self.close(server)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the fast ones of the round have come."""
-        return len(self.received) == min(self.settings.cohort, len(self.started))
 
     def timer(self, server: VirtualServer, start: int) -> None:
         if start == server.version:
@@ -105,7 +100,7 @@ class Feast:
             self.advance(server)
 
     def close(self, server: VirtualServer) -> None:
-        start, cohort = server.version, len(self.received)
+        start, cohort = server.version, self.settings.cohort
         if start == self.elapsed:
             self.give_up(server, start)
         self.advance(server)
@@ -123,7 +118,7 @@ class Feast:
         """Lines 16-17, in the order of rounds: those that are over for good, up to the first that is not."""
         while self.under_way:
             start = next(iter(self.under_way))
-            if self.under_way[start] or (start == server.version and not self.is_complete):
+            if self.under_way[start]:
                 return
             del self.under_way[start]
             server.close_round(start)

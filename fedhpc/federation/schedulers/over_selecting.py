@@ -10,7 +10,8 @@ from fedhpc.federation.schedulers.settings import AlgorithmSettings
 class OverSelectingSettings(AlgorithmSettings):
     """``cohort`` is B, the updates a round waits for; ``over_selection`` is B_t, the clients it starts (default B).
 
-    Where slow clients of earlier rounds go on, a round starts and waits for fewer when fewer are free."""
+    Where slow clients of earlier rounds go on, a round starts fewer when fewer are free: at least B, who have just come.
+    """
 
     cohort: int = Field(ge=1, le=10**8)
     over_selection: int | None = Field(None, ge=1)
