@@ -10,8 +10,7 @@ from fedhpc.federation.schedulers.settings import AlgorithmSettings
 class OverSelectingSettings(AlgorithmSettings):
     """``cohort`` is B, the updates a round waits for; ``over_selection`` is B_t, the clients it starts (default B).
 
-    Where slow clients of earlier rounds go on, a round starts fewer when fewer are free: at least B, who have just come.
-    """
+    Where slow clients of earlier rounds go on, a round starts fewer when fewer are free: B at least, who just came."""
 
     cohort: int = Field(ge=1, le=10**8)
     over_selection: int | None = Field(None, ge=1)
