@@ -25,6 +25,11 @@ class FreeClients:
         self._generator = generator
         self._uniforms: list[float] = []
 
+    @property
+    def anybody(self) -> bool:
+        """Whether somebody can be taken, if need be after a ``restart()``."""
+        return bool(self.count or self._resting)
+
     def take(self, count: int) -> list[int]:
         """``count`` free clients, drawn uniformly without replacement; they are no longer free.
 

@@ -62,6 +62,18 @@ def test_nobody_begins_while_all_are_busy() -> None:
     assert [[one.started for one in update.updates] for update in played] == [[], [2, 4], [10, 12]]
 
 
+def test_who_rests_begins_again_in_a_new_epoch() -> None:
+    # Once an epoch each of three clients, who begin at 2, 4 and 6 and come at 7, 9 and 11. At 8 nobody is free and the
+    # first of them rests: the second epoch begins, and so at 10 and at 12, each time with the one who came just before.
+    schedule = server(buffered(1, 0.5), 3, FIVE_SECONDS, Budget(server_updates=7))
+    schedule.free = FreeClients(3, np.random.default_rng(0), once_an_epoch=True)
+    played = list(schedule.server_updates())[1:]
+    assert [update.updates[0].started for update in played[:4]] == [2, 4, 6, 8]
+    assert [update.tree_step for update in played[:4]] == [(0, 1), (1, 1), (2, 1), (3, 1)]
+    of_trees = [(update.tree_step[0], update.updates[0].client) for update in played]
+    assert len(set(of_trees)) == len(of_trees)
+
+
 @pytest.mark.parametrize(("process", "variance"), [("constant", 0.0), ("poisson", 1.0)])
 def test_gaps_and_concurrency(process: str, variance: float) -> None:
     rate, mean = 50.0, 2.0

@@ -51,7 +51,7 @@ class Arrivals:
 
     def one_more(self, server: VirtualServer) -> None:
         """The timer has run out: a client begins."""
-        if server.free.count:
+        if server.free.anybody:
             server.start(server.select(1))
         self._wait(server)
 
