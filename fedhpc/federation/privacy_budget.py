@@ -9,7 +9,7 @@ from fedhpc.experiment import RunSettings
 from fedhpc.federation.population import Population
 from fedhpc.federation.privacy import GaussianNoise, TreeNoise, noise_std
 from fedhpc.federation.schedule import make_schedule
-from fedhpc.federation.virtual_server import ServerUpdate
+from fedhpc.federation.virtual_server import ScheduleError, ServerUpdate
 
 Noise = Callable[[ServerUpdate], NDArray[np.float32]]
 
@@ -17,7 +17,7 @@ Noise = Callable[[ServerUpdate], NDArray[np.float32]]
 def noise_multiplier(settings: RunSettings, population: Population) -> float:
     """The noise multiplier that the settings give, or the smallest with which the whole run spends their epsilon.
 
-    Raises ValueError where no server update is made.
+    Raises ScheduleError where no client update is ever aggregated.
     """
     privacy = settings.algorithm.privacy
     assert privacy is not None
@@ -27,6 +27,11 @@ def noise_multiplier(settings: RunSettings, population: Population) -> float:
     from fedhpc.federation.accounting import noise_for_sampled_gaussian, noise_for_tree
 
     steps = _steps_of_trees(settings, population)
+    if not steps:
+        raise ScheduleError(
+            "privacy.epsilon: the budget ends before the first server update, and there is nothing to make noise for; "
+            "raise the budget, or give noise_multiplier"
+        )
     if privacy.mechanism == "dp_ftrl":
         return noise_for_tree(privacy.epsilon, [*steps.values()], privacy.delta)
     probability = _sampling_probability(settings, population)
@@ -50,7 +55,7 @@ def spent_epsilon(
 def planned(settings: RunSettings, population: Population) -> tuple[float, float]:
     """The noise multiplier of a run that goes to the end of its budget, and the epsilon that it then has spent.
 
-    Raises ValueError where no server update is made.
+    Raises ScheduleError where no client update is ever aggregated.
     """
     multiplier = noise_multiplier(settings, population)
     return multiplier, spent_epsilon(settings, population, multiplier, _steps_of_trees(settings, population))

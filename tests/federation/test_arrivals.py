@@ -74,6 +74,15 @@ def test_who_rests_begins_again_in_a_new_epoch() -> None:
     assert len(set(of_trees)) == len(of_trees)
 
 
+@pytest.mark.parametrize("process", ["constant", "poisson"])
+def test_arrivals_far_faster_than_clients_come_back_cost_nothing(process: str) -> None:
+    # Twelve clients of five seconds: twelve updates every five seconds, and a billion arrivals a second in between.
+    schedule = server(buffered(3, 1e9, process), 12, FIVE_SECONDS, Budget(client_updates=60))
+    played = list(schedule.server_updates())
+    assert played[-1].time == pytest.approx(25, abs=1e-3)
+    assert schedule.totals.client_trips == 60
+
+
 @pytest.mark.parametrize(("process", "variance"), [("constant", 0.0), ("poisson", 1.0)])
 def test_gaps_and_concurrency(process: str, variance: float) -> None:
     rate, mean = 50.0, 2.0

@@ -15,6 +15,7 @@ from fedhpc.federation.population import Population
 from fedhpc.federation.privacy_budget import make_noise, noise_multiplier
 from fedhpc.federation.schedule import make_schedule
 from fedhpc.federation.server_model import ServerModel
+from fedhpc.federation.virtual_server import ScheduleError
 from fedhpc.store import open_run
 from tests.mpi import mpi, numbers, run_command
 
@@ -159,6 +160,21 @@ def test_a_wished_epsilon_is_kept_and_not_undercut(tiny: Callable[..., Path]) ->
         multiplier = noise_multiplier(settings, population)
         assert spent_epsilon(settings, population, multiplier, steps) == pytest.approx(8.0, rel=1e-3)
         assert spent_epsilon(settings, population, multiplier, steps) <= 8.0
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_an_epsilon_for_no_server_update_is_told(tiny: Callable[..., Path], algorithm: str) -> None:
+    def change(settings: dict[str, Any]) -> None:
+        private(settings)
+        settings["budget"] = {"virtual_seconds": 1e-6}
+        one = settings["algorithms"][algorithm]
+        settings["algorithms"] = {
+            algorithm: {**one, "privacy": {**one["privacy"], "noise_multiplier": None, "epsilon": 8}}
+        }
+
+    settings = load_experiment(tiny(change)).settings_of(Run(algorithm, "domain", 0))
+    with pytest.raises(ScheduleError, match=r"privacy\.epsilon: the budget ends before the first server update"):
+        noise_multiplier(settings, Population(np.ones(12, np.int64), np.zeros(12, bool)))
 
 
 def test_what_privacy_forbids_is_told_with_the_algorithm(tiny: Callable[..., Path]) -> None:

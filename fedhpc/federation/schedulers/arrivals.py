@@ -1,5 +1,6 @@
 """When asynchronous clients begin: when a slot is free, or at a rate of their own (Nguyen et al. 2022, section 6)."""
 
+import math
 from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -12,7 +13,7 @@ from fedhpc.settings import Settings
 class ArrivalSettings(Settings):
     """Clients that begin in a virtual second, on average: evenly spaced, or as a Poisson process."""
 
-    rate: float = Field(gt=0, le=1e9)
+    rate: float = Field(ge=1e-12, le=1e9)
     process: Literal["constant", "poisson"] = "constant"
 
 
@@ -36,6 +37,9 @@ class Arrivals:
 
     def __init__(self, settings: ArrivingSettings) -> None:
         self.settings = settings
+        self.last = 0
+        """The last arrival at a constant rate that was waited for, counted from 1."""
+        self.all_busy = False
 
     def begin(self, server: VirtualServer) -> None:
         """Virtual time starts: the slots are filled, or the first client is waited for."""
@@ -48,17 +52,25 @@ class Arrivals:
         """So many slots are free."""
         if self.settings.concurrency is not None:
             server.start(server.select(slots))
+        elif self.all_busy and server.free.anybody:
+            self._wait(server)
 
     def one_more(self, server: VirtualServer) -> None:
         """The timer has run out: a client begins."""
-        if server.free.anybody:
+        self.all_busy = not server.free.anybody
+        if not self.all_busy:
             server.start(server.select(1))
-        self._wait(server)
+            self._wait(server)
 
     def _wait(self, server: VirtualServer) -> None:
+        """For the next arrival after now. While all are busy nobody is waited for: what a Poisson process does next
+        does not depend on what it did, and arrivals at a constant rate keep to their times."""
         arrivals = self.settings.arrivals
         assert arrivals is not None
-        gap = 1 / arrivals.rate
+        self.all_busy = False
         if arrivals.process == "poisson":
-            gap *= server.chance.exponential()
-        server.set_timer(server.now + gap, 0, is_deadline=False)
+            time = server.now + server.chance.exponential() / arrivals.rate
+        else:
+            self.last = max(self.last + 1, math.floor(server.now * arrivals.rate) + 1)
+            time = self.last / arrivals.rate
+        server.set_timer(time, 0, is_deadline=False)
