@@ -41,6 +41,12 @@ def algorithm_with(algorithm: Algorithm, values: Mapping[str, Any]) -> Algorithm
     return changed
 
 
+def resolved(algorithm: Mapping[str, Any]) -> dict[str, Any]:
+    """An algorithm's settings with every default written out. Raises ValidationError where they do not fit."""
+    settings: dict[str, Any] = _ALGORITHM.validate_python(algorithm).model_dump(mode="json")
+    return settings
+
+
 def algorithm_mistakes(name: str, algorithm: Mapping[str, Any]) -> list[str]:
     """An algorithm's mistakes, one sentence each, beginning with the key within it."""
     content = {"algorithms": {name: algorithm}}
@@ -71,20 +77,21 @@ def override_mistakes(filled: Mapping[str, Any]) -> Iterator[str]:
         return
     for scenario, of_algorithms in overrides.items():
         if scenario not in scenarios:
-            yield f"overrides.{scenario}: unknown scenario{_known(scenario, scenarios)}"
+            yield f"overrides.{scenario}: unknown scenario{known_names(scenario, scenarios)}"
         for name, values in of_algorithms.items() if isinstance(of_algorithms, dict) else ():
             place = f"overrides.{scenario}.{name}"
             if name not in algorithms:
-                yield f"{place}: unknown algorithm{_known(name, algorithms)}"
+                yield f"{place}: unknown algorithm{known_names(name, algorithms)}"
             elif isinstance(algorithms[name], dict) and isinstance(values, dict):
                 told = algorithm_mistakes(name, algorithms[name])
-                own = algorithms[name] if told else _ALGORITHM.validate_python(algorithms[name]).model_dump(mode="json")
+                own = algorithms[name] if told else resolved(algorithms[name])
                 for sentence in algorithm_mistakes(name, with_values(own, values)):
                     if sentence not in told:
                         in_words = ", ".join(f"{key} {value}" for key, value in values.items())
                         yield relocated(place, values, sentence, in_words)
 
 
-def _known(name: Any, names: Mapping[str, Any]) -> str:
+def known_names(name: Any, names: Mapping[str, Any]) -> str:
+    """The end of a sentence about an unknown name: what may have been meant, and what there is."""
     known = list(map(str, names))
     return f"{nearest(name, known)}; known: {', '.join(known)}"

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 
 from fedhpc.budget import Budget
 from fedhpc.federation.schedulers import Algorithm
-from fedhpc.mistakes import nearest
-from fedhpc.overrides import algorithm_mistakes, algorithm_with, relocated, with_values
+from fedhpc.overrides import algorithm_mistakes, algorithm_with, known_names, relocated, resolved, with_values
 from fedhpc.settings import Name, Settings
 
 MOST_POINTS = 10_000
@@ -24,8 +23,6 @@ MOST_POINTS = 10_000
 Metric = Literal["straggler_accuracy", "total_accuracy", "loss"]
 Axis = Annotated[list[Any], Field(min_length=1)]
 Axes = Annotated[dict[str, Axis], Field(min_length=1)]
-
-_ALGORITHM: TypeAdapter[Any] = TypeAdapter(Algorithm)
 
 
 class Tuning(Settings):
@@ -105,12 +102,19 @@ def tuning_mistakes(filled: Mapping[str, Any]) -> list[str]:
     grid = tuning.get("grid")
     for name, axes in grid.items() if isinstance(grid, dict) else ():
         if name not in algorithms:
-            known = list(map(str, algorithms))
-            sentence = f"tuning.grid.{name}: unknown algorithm{nearest(name, known)}; known: {', '.join(known)}"
-            told[sentence] = None
+            told[f"tuning.grid.{name}: unknown algorithm{known_names(name, algorithms)}"] = None
         elif isinstance(algorithms[name], dict) and _is_grid(axes):
-            told |= dict.fromkeys(_grid_mistakes(str(name), algorithms[name], axes))
+            # As the algorithm is written, and as it is in the scenarios that change it.
+            for own in (algorithms[name], *_overridden(str(name), algorithms[name], filled.get("overrides"))):
+                told |= dict.fromkeys(_grid_mistakes(str(name), own, axes))
     return list(told)
+
+
+def _overridden(name: str, algorithm: Mapping[str, Any], overrides: Any) -> Iterator[dict[str, Any]]:
+    for of_algorithms in overrides.values() if isinstance(overrides, dict) else ():
+        values = of_algorithms.get(name) if isinstance(of_algorithms, dict) else None
+        if isinstance(values, dict) and not algorithm_mistakes(name, algorithm):
+            yield with_values(resolved(algorithm), values)
 
 
 def relocated_in_grid(name: str, values: Mapping[str, Any], sentence: str) -> str:
@@ -129,7 +133,7 @@ def _grid_mistakes(name: str, own: dict[str, Any], axes: dict[str, list[Any]]) -
         return
     try:
         # As the results folder's own experiment file has it, with every default written out.
-        own = _ALGORITHM.validate_python(own).model_dump(mode="json")
+        own = resolved(own)
         known: set[str] = set()
     except ValidationError:
         known = set(algorithm_mistakes(name, own))
@@ -142,7 +146,7 @@ def _grid_mistakes(name: str, own: dict[str, Any], axes: dict[str, list[Any]]) -
         yield from (relocated_in_grid(name, values, sentence) for sentence in found if sentence not in told)
         told.update(found)
         if not found:
-            settings = _ALGORITHM.validate_python(changed).model_dump(mode="json")
+            settings = resolved(changed)
             text = in_words({key: _at(settings, key) for key in axes})
             if text in seen:
                 yield f"tuning.grid.{name}: {text} is given twice; leave one out"

@@ -77,3 +77,15 @@ def test_mistakes_are_told_by_their_place(tiny: Callable[..., Path], scenarios: 
     with pytest.raises(ExperimentError) as told:
         load_experiment(tiny(overridden(**scenarios)))
     assert [one for one in told.value.mistakes if one.startswith(sentence)], told.value.mistakes
+
+
+def test_a_grid_must_fit_what_the_algorithm_is_in_every_scenario(tiny: Callable[..., Path]) -> None:
+    def change(settings: dict[str, Any]) -> None:
+        settings["overrides"] = {"domain": {"fedbuff": {"concurrency": 3}}}
+        settings["tuning"] = {"metric": "loss", "grid": {"fedbuff": {"buffer_size": [2, 5]}}}
+
+    with pytest.raises(ExperimentError) as told:
+        load_experiment(tiny(change))
+    assert told.value.mistakes == [
+        "tuning.grid.fedbuff.buffer_size: 5 exceeds concurrency 3; lower it or raise concurrency"
+    ]

@@ -28,7 +28,7 @@ from fedhpc.experiment import Experiment, Pair, Run, TuningRun, load_experiment
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers import Algorithm
 from fedhpc.mistakes import ExperimentError
-from fedhpc.overrides import relocated
+from fedhpc.overrides import algorithm_with, relocated
 from fedhpc.store.lease import take_lease
 from fedhpc.task import Classification
 from fedhpc.tuning import in_words
@@ -176,7 +176,9 @@ def _variants(experiment: Experiment, name: str) -> Iterator[tuple[str, Mapping[
         if name in of_algorithms:
             yield f"overrides.{scenario}.{name}", of_algorithms[name], experiment.algorithm_in((name, scenario))
     for point in experiment.points(name).values():
-        yield f"tuning.grid.{name}", point.values, point.algorithm
+        for scenario in experiment.scenarios:
+            there = algorithm_with(experiment.algorithm_in((name, scenario)), point.values)
+            yield f"tuning.grid.{name}", point.values, there
 
 
 def refuse_wishes(experiment: Experiment, wishes: StepWishes) -> None:

@@ -23,19 +23,7 @@ def noise_multiplier(settings: RunSettings, population: Population) -> float:
     assert privacy is not None
     if privacy.noise_multiplier is not None:
         return privacy.noise_multiplier
-    assert privacy.epsilon is not None
-    from fedhpc.federation.accounting import noise_for_sampled_gaussian, noise_for_tree
-
-    steps = _steps_of_trees(settings, population)
-    if not steps:
-        raise ScheduleError(
-            "privacy.epsilon: the budget ends before the first server update, and there is nothing to make noise for; "
-            "raise the budget, or give noise_multiplier"
-        )
-    if privacy.mechanism == "dp_ftrl":
-        return noise_for_tree(privacy.epsilon, [*steps.values()], privacy.delta)
-    probability = _sampling_probability(settings, population)
-    return noise_for_sampled_gaussian(privacy.epsilon, probability, sum(steps.values()), privacy.delta)
+    return _noise_for(settings, population, _steps_of_trees(settings, population))
 
 
 def spent_epsilon(
@@ -57,8 +45,11 @@ def planned(settings: RunSettings, population: Population) -> tuple[float, float
 
     Raises ScheduleError where no client update is ever aggregated.
     """
-    multiplier = noise_multiplier(settings, population)
-    return multiplier, spent_epsilon(settings, population, multiplier, _steps_of_trees(settings, population))
+    privacy = settings.algorithm.privacy
+    assert privacy is not None
+    steps = _steps_of_trees(settings, population)
+    multiplier = privacy.noise_multiplier or _noise_for(settings, population, steps)
+    return multiplier, spent_epsilon(settings, population, multiplier, steps)
 
 
 def make_noise(settings: RunSettings, multiplier: float, parameters: int) -> Noise:
@@ -72,6 +63,24 @@ def make_noise(settings: RunSettings, multiplier: float, parameters: int) -> Noi
         return lambda update: tree.increment(*update.tree_step)
     fresh = GaussianNoise(settings.seed, settings.trial, std, parameters)
     return lambda update: fresh.of(update.version)
+
+
+def _noise_for(settings: RunSettings, population: Population, steps_of_trees: Mapping[int, int]) -> float:
+    """The smallest noise multiplier with which so many server updates in each tree spend the settings' epsilon."""
+    privacy = settings.algorithm.privacy
+    assert privacy is not None
+    assert privacy.epsilon is not None
+    from fedhpc.federation.accounting import noise_for_sampled_gaussian, noise_for_tree
+
+    if not steps_of_trees:
+        raise ScheduleError(
+            "privacy.epsilon: the budget ends before the first server update, and there is nothing to make noise for; "
+            "raise the budget, or give noise_multiplier"
+        )
+    if privacy.mechanism == "dp_ftrl":
+        return noise_for_tree(privacy.epsilon, [*steps_of_trees.values()], privacy.delta)
+    probability = _sampling_probability(settings, population)
+    return noise_for_sampled_gaussian(privacy.epsilon, probability, sum(steps_of_trees.values()), privacy.delta)
 
 
 def _sampling_probability(settings: RunSettings, population: Population) -> float:

@@ -65,9 +65,9 @@ class ServerModel:
         return weights
 
     def _step(self, update: ServerUpdate, total: Vector | None, versions: Mapping[int, Vector]) -> Vector:
-        before = self._aggregator.weights()
-        gradient = np.zeros_like(before) if total is None else total
+        gradient = np.zeros_like(self._aggregator.weights()) if total is None else total
         if update.moves_to_clients:
+            before = self._aggregator.weights()
             # a (w - w_client) = a (w - w_start) + a delta.
             for client_update, weight in zip(update.updates, update.weights, strict=True):
                 gradient = gradient + np.float32(weight) * (before - versions[client_update.version])

@@ -81,12 +81,8 @@ class Killed(Exception):
     """Stands for a kill: the engine is left where it is, and only its last checkpoint remains."""
 
 
-@pytest.mark.parametrize("algorithm", ["fedavg", *ALGORITHMS])
-def test_resumed_from_any_checkpoint_the_same_bytes(tiny: Callable[..., Path], tmp_path: Path, algorithm: str) -> None:
-    federation = Federation.of(tiny(), algorithm)
-    weights, evaluations, _ = reference(federation)
-    chance = random.Random(algorithm)
-    path = tmp_path / "trial-0.checkpoint"
+def _after_four_kills(federation: Federation, chance: random.Random, path: Path) -> Engine:
+    """The engine at its end, on ranks that answer in any order; four before it were killed at a checkpoint."""
 
     def pulse(engine: Engine) -> None:
         if engine.newest is not None and chance.random() < 0.3:
@@ -107,6 +103,14 @@ def test_resumed_from_any_checkpoint_the_same_bytes(tiny: Callable[..., Path], t
         except Killed:
             kills += 1
     assert kills == 4
+    return engine
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", *ALGORITHMS])
+def test_resumed_from_any_checkpoint_the_same_bytes(tiny: Callable[..., Path], tmp_path: Path, algorithm: str) -> None:
+    federation = Federation.of(tiny(), algorithm)
+    weights, evaluations, _ = reference(federation)
+    engine = _after_four_kills(federation, random.Random(algorithm), tmp_path / "trial-0.checkpoint")
     assert engine.checkpoint().server["weights"].tobytes() == weights.tobytes()
     assert engine.evaluated == evaluations
     untroubled = federation.engine()
@@ -127,29 +131,7 @@ def test_algorithms_that_hear_late_clients_give_the_papers_models_after_any_kill
     federation = Federation.of(tiny(lambda settings: settings.update(algorithms=LATE)), algorithm)
     federation.choice = DENSE.model_copy(update={"clients": stack})
     output, evaluations = by_the_papers(federation)
-    chance = random.Random(algorithm)
-    path = tmp_path / "trial-0.checkpoint"
-
-    def pulse(engine: Engine) -> None:
-        if engine.newest is not None and chance.random() < 0.3:
-            save_checkpoint(path, engine.checkpoint(), "digest", federation.choice)
-            if kills < 4 and engine.applied >= last_resort + 2:
-                raise Killed
-
-    kills, last_resort = 0, 0
-    while True:
-        ranks = Ranks(federation.training(), chance)
-        engine = federation.engine(ranks, pulse=pulse)
-        checkpoint = load_checkpoint(path, "digest", federation.choice)
-        if checkpoint is not None:
-            engine.restore(checkpoint)
-            last_resort = checkpoint.version
-        try:
-            engine.run()
-            break
-        except Killed:
-            kills += 1
-    assert kills == 4
+    engine = _after_four_kills(federation, random.Random(algorithm), tmp_path / "trial-0.checkpoint")
     untroubled = federation.engine()
     untroubled.run()
     kept, undisturbed = engine.checkpoint(), untroubled.checkpoint()

@@ -8,7 +8,7 @@ model.
 from collections import deque
 from typing import Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, field_validator
 
 from fedhpc.budget import Budget
 from fedhpc.federation.population import Population
@@ -29,7 +29,7 @@ class FareDustSettings(OverSelectingSettings):
 
     @field_validator("teacher_rate")
     @classmethod
-    def _moves(cls, rate: float | str, others: ValidationInfo) -> float | str:
+    def _moves(cls, rate: float | str) -> float | str:
         if isinstance(rate, float) and not 0 < rate <= 1e30:
             raise ValueError("give a rate above 0, or server")
         return rate

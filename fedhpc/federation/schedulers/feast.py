@@ -6,7 +6,7 @@ added to the round's delta, by which an auxiliary model advances, round after ro
 
 from typing import Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, field_validator
 
 from fedhpc.budget import Budget
 from fedhpc.federation.moving_average import MovingAverageSettings
@@ -40,7 +40,7 @@ class FeastSettings(OverSelectingSettings):
 
     @field_validator("ema")
     @classmethod
-    def _is_an_average_already(cls, ema: MovingAverageSettings | None, others: ValidationInfo) -> None:
+    def _is_an_average_already(cls, ema: MovingAverageSettings | None) -> None:
         if ema is not None:
             raise ValueError("FeAST's auxiliary model is what is evaluated; leave ema out and give decay")
 
