@@ -26,7 +26,7 @@ from fedhpc.task import Classification, NullTask, Task
 from fedhpc.tuning import Point, Tuning, points, tuning_mistakes
 from fedhpc.yaml_text import read_yaml
 
-RESULT_FORMAT = 2
+RESULT_FORMAT = 3
 """Part of every run's hash: raised when the same settings begin to give other numbers."""
 
 _ALTERNATIVES = {"client": ("epochs", "steps"), "time_limit": ("seconds", "percentile")}

@@ -29,7 +29,8 @@ from fedhpc.federation.population import Population
 from fedhpc.federation.privacy_budget import make_noise, noise_multiplier, spent_epsilon
 from fedhpc.federation.recorder import Metrics, Recorder, client_columns
 from fedhpc.federation.schedule import make_schedule
-from fedhpc.federation.virtual_server import ScheduleError, ServerUpdate, VirtualServer
+from fedhpc.federation.updates import ScheduleError, ServerUpdate
+from fedhpc.federation.virtual_server import VirtualServer
 from fedhpc.mistakes import ExperimentError
 from fedhpc.ranks.world import abort_together, agree, join_world, local_rank, wait_for_all, watched
 from fedhpc.store.choice import settings_in
@@ -110,6 +111,7 @@ def run(
             _play(lived, files)
         if world is None or world.rank == 0:
             attributes = _attributes(experiment, settings, start, choice, started, world)
+            attributes["updates_waiting"] = lived.schedule.totals.updates_waiting
             if settings.budget.target is not None:
                 attributes["target_reached"] = int(lived.reached)
             if privacy is not None and multiplier is not None:

@@ -22,7 +22,7 @@ from fedhpc.federation.schedule import make_schedule
 from fedhpc.federation.schedulers.fare_dust import FareDustSettings
 from fedhpc.federation.schedulers.feast import FeastSettings
 from fedhpc.federation.server_model import ServerModel
-from fedhpc.federation.virtual_server import Participation
+from fedhpc.federation.updates import Participation
 from fedhpc.ranks.mailbox import Rest
 from fedhpc.ranks.pool import OwnRank, TrainingRanks
 from fedhpc.task import Classification

@@ -159,7 +159,7 @@ def main() -> None:
 def _told_in_words() -> tuple[type[Exception], ...]:
     from fedhpc.clients.steps.step_choice import NoDevice
     from fedhpc.federation.checkpoint import OtherStep
-    from fedhpc.federation.virtual_server import ScheduleError
+    from fedhpc.federation.updates import ScheduleError
     from fedhpc.mistakes import ExperimentError
     from fedhpc.ranks.world import LauncherError
     from fedhpc.store.lease import LeaseHeld, LeaseLost

@@ -16,7 +16,7 @@ from fedhpc.experiment import Experiment, Run, RunSettings, TuningRun
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedule import make_schedule
 from fedhpc.federation.schedulers import Algorithm
-from fedhpc.federation.virtual_server import ServerUpdate
+from fedhpc.federation.updates import ServerUpdate
 from fedhpc.mistakes import ExperimentError
 from fedhpc.task import Classification
 from workflow.dag import refuse_unfit

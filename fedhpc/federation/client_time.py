@@ -49,8 +49,14 @@ class ClientTime:
                 times = [*self._ordinary_times(scenario, population, seed, trial)]
                 self.limit = float(np.percentile(times, client.time_limit.percentile)) if times else 0.0
 
-    def of(self, client: int, participation: int, examples: int) -> tuple[int, float]:
-        """The mini-batches that a client with so many examples takes, and virtual seconds from download to upload."""
+    def of(self, client: int, participation: int, examples: int, steps: int | None = None) -> tuple[int, float]:
+        """The mini-batches that a client with so many examples takes, and virtual seconds from download to upload.
+
+        ``steps``: as many as the scheduler asks for, where it is not the client's settings that say so.
+        """
+        if steps is not None:
+            steps = steps if examples else 0
+            return steps, self._duration(client, participation, self._client.examples_processed(examples, steps), steps)
         if self.limit is None:
             steps, processed = self._work(examples)
             return steps, self._duration(client, participation, processed, steps)

@@ -30,7 +30,8 @@ from fedhpc.federation.checkpoint import Checkpoint
 from fedhpc.federation.recorder import Recorder
 from fedhpc.federation.server_model import ServerModel
 from fedhpc.federation.stacks import stacks_of
-from fedhpc.federation.virtual_server import ServerUpdate, VirtualServer
+from fedhpc.federation.updates import ServerUpdate
+from fedhpc.federation.virtual_server import VirtualServer
 
 Vector = NDArray[np.float32]
 

@@ -9,7 +9,7 @@ from fedhpc.experiment import RunSettings
 from fedhpc.federation.population import Population
 from fedhpc.federation.privacy import GaussianNoise, TreeNoise, noise_std
 from fedhpc.federation.schedule import make_schedule
-from fedhpc.federation.virtual_server import ScheduleError, ServerUpdate
+from fedhpc.federation.updates import ScheduleError, ServerUpdate
 
 Noise = Callable[[ServerUpdate], NDArray[np.float32]]
 

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpc.budget import MOST_EVALUATIONS, Evaluation
-from fedhpc.federation.virtual_server import ScheduleError, ServerUpdate, Totals, VirtualServer
+from fedhpc.federation.updates import ScheduleError, ServerUpdate, Totals
+from fedhpc.federation.virtual_server import VirtualServer
 
 Columns = dict[str, NDArray[np.generic]]
 

@@ -14,7 +14,7 @@ from fedhpc.federation.round_deltas import RoundDelta, RoundDeltas
 from fedhpc.federation.schedulers import AnyAlgorithm
 from fedhpc.federation.schedulers.fare_dust import FareDustSettings
 from fedhpc.federation.schedulers.feast import FeastSettings
-from fedhpc.federation.virtual_server import ServerUpdate
+from fedhpc.federation.updates import ServerUpdate
 from fedhpc.optimizers import SGD
 
 Vector = NDArray[np.float32]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from fedhpc.clients.work import Member, Train
-from fedhpc.federation.virtual_server import Participation, ServerUpdate
+from fedhpc.federation.updates import Participation, ServerUpdate
 
 
 def stacks_of(update: ServerUpdate, most: int) -> list[Train]:

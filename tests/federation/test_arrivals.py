@@ -25,12 +25,12 @@ FIVE_SECONDS = Scenario(communication=Constant(distribution="constant", value=5)
 def server(settings: AnyAlgorithm, clients: int, scenario: Scenario, budget: Budget) -> VirtualServer:
     population = Population(np.ones(clients, np.int64), np.zeros(clients, bool))
     return VirtualServer(
-        make_scheduler(settings),
-        population,
-        ClientTime(settings.client, scenario, population, 0, 0),
-        FreeClients(clients, np.random.default_rng(0)),
-        budget,
-        np.random.default_rng(1),
+        scheduler=make_scheduler(settings),
+        population=population,
+        client_time=ClientTime(settings.client, scenario, population, 0, 0),
+        free=FreeClients(clients, np.random.default_rng(0)),
+        budget=budget,
+        chance=np.random.default_rng(1),
     )
 
 

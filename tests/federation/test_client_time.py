@@ -189,12 +189,12 @@ def test_ten_million_clients_cost_no_more_than_those_that_are_used() -> None:
     tracemalloc.start()
     try:
         server = VirtualServer(
-            Buffered(settings),
-            population,
-            ClientTime(settings.client, scenario, population, 0, 0),
-            FreeClients(size, np.random.default_rng(0)),
-            Budget(client_updates=2_000),
-            np.random.default_rng(0),
+            scheduler=Buffered(settings),
+            population=population,
+            client_time=ClientTime(settings.client, scenario, population, 0, 0),
+            free=FreeClients(size, np.random.default_rng(0)),
+            budget=Budget(client_updates=2_000),
+            chance=np.random.default_rng(0),
         )
         updates = sum(len(update.updates) for update in server.server_updates())
         _, peak = tracemalloc.get_traced_memory()

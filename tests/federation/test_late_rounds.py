@@ -13,7 +13,8 @@ from fedhpc.federation.schedulers import make_scheduler
 from fedhpc.federation.schedulers.fare_dust import FareDustSettings
 from fedhpc.federation.schedulers.feast import FeastSettings
 from fedhpc.federation.selection import FreeClients
-from fedhpc.federation.virtual_server import ServerUpdate, VirtualServer
+from fedhpc.federation.updates import ServerUpdate
+from fedhpc.federation.virtual_server import VirtualServer
 from fedhpc.latency.distributions import Constant
 from fedhpc.latency.scenario import Scenario
 from fedhpc.optimizers import SGD
@@ -53,12 +54,12 @@ def played(
 ) -> tuple[VirtualServer, list[ServerUpdate]]:
     population = Population(np.array(EXAMPLES), np.zeros(len(EXAMPLES), bool))
     server = VirtualServer(
-        make_scheduler(settings),
-        population,
-        ClientTime(settings.client, SCENARIO, population, 0, 0),
-        InThisOrder(rounds),
-        Budget(server_updates=len(rounds) - 1),
-        np.random.default_rng(0),
+        scheduler=make_scheduler(settings),
+        population=population,
+        client_time=ClientTime(settings.client, SCENARIO, population, 0, 0),
+        free=InThisOrder(rounds),
+        budget=Budget(server_updates=len(rounds) - 1),
+        chance=np.random.default_rng(0),
     )
     return server, list(server.server_updates())
 
@@ -139,12 +140,12 @@ def test_fare_dusts_teachers_are_drawn_uniformly_over_rounds() -> None:
     population = Population(np.ones(40, np.int64), np.zeros(40, bool))
     free = FreeClients(40, np.random.default_rng(0))
     server = VirtualServer(
-        make_scheduler(settings),
-        population,
-        ClientTime(settings.client, SCENARIO, population, 0, 0),
-        free,
-        Budget(server_updates=1000),
-        np.random.default_rng(0),
+        scheduler=make_scheduler(settings),
+        population=population,
+        client_time=ClientTime(settings.client, SCENARIO, population, 0, 0),
+        free=free,
+        budget=Budget(server_updates=1000),
+        chance=np.random.default_rng(0),
     )
     back, round_of = np.zeros(5, int), {}
     for update in server.server_updates():

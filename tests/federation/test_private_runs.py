@@ -15,7 +15,7 @@ from fedhpc.federation.population import Population
 from fedhpc.federation.privacy_budget import make_noise, noise_multiplier
 from fedhpc.federation.schedule import make_schedule
 from fedhpc.federation.server_model import ServerModel
-from fedhpc.federation.virtual_server import ScheduleError
+from fedhpc.federation.updates import ScheduleError
 from fedhpc.store import open_run
 from tests.mpi import mpi, numbers, run_command
 

@@ -14,7 +14,9 @@ from fedhpc.federation.schedulers import make_scheduler
 from fedhpc.federation.schedulers.buffered import BufferedSettings
 from fedhpc.federation.schedulers.synchronous import SynchronousSettings
 from fedhpc.federation.selection import FreeClients
-from fedhpc.federation.virtual_server import ScheduleError, ServerUpdate, VirtualServer
+from fedhpc.federation.server import Server
+from fedhpc.federation.updates import Participation, ScheduleError, ServerUpdate
+from fedhpc.federation.virtual_server import VirtualServer
 from fedhpc.latency.distributions import Constant
 from fedhpc.latency.scenario import Scenario
 from fedhpc.optimizers import SGD
@@ -34,12 +36,12 @@ SCENARIO = Scenario(communication=seconds(1), overhead=seconds(2), per_example=s
 def server(settings: SynchronousSettings | BufferedSettings, examples: list[int], budget: Budget) -> VirtualServer:
     population = Population(np.array(examples), np.zeros(len(examples), bool))
     return VirtualServer(
-        make_scheduler(settings),
-        population,
-        ClientTime(settings.client, SCENARIO, population, 0, 0),
-        FreeClients(len(examples), np.random.default_rng(0)),
-        budget,
-        np.random.default_rng(1),
+        scheduler=make_scheduler(settings),
+        population=population,
+        client_time=ClientTime(settings.client, SCENARIO, population, 0, 0),
+        free=FreeClients(len(examples), np.random.default_rng(0)),
+        budget=budget,
+        chance=np.random.default_rng(1),
     )
 
 
@@ -163,3 +165,40 @@ def test_a_population_too_small_is_named_with_the_mend() -> None:
     assert "need 11 clients" in buffered(buffer_size=5, concurrency=7).mistakes(population, BUDGET)[0]
     assert buffered(buffer_size=4, concurrency=7).mistakes(population, BUDGET) == []
     assert buffered(buffer_size=5, concurrency=10, refill="at_server_update").mistakes(population, BUDGET) == []
+
+
+class GivesOrders:
+    """All clients at once, each with steps of its own; an arrival makes a server update only with the next one."""
+
+    def __init__(self, steps: list[int]) -> None:
+        self.steps, self.waiting = steps, list[Participation]()
+
+    def begin(self, server: Server) -> None:
+        server.start(server.select(len(self.steps)), steps=self.steps)
+
+    def arrived(self, server: Server, update: Participation) -> None:
+        self.waiting.append(update)
+        if len(self.waiting) == 2:
+            server.aggregate(self.waiting, [0.5, 0.5])
+            self.waiting = []
+
+    def timer(self, server: Server, token: int) -> None:
+        raise AssertionError("no timer was set")
+
+
+def test_a_scheduler_may_say_how_many_steps_a_client_takes() -> None:
+    # Batches of 2 of 3 examples: 1 step holds 2 examples, 2 steps 3, 5 steps 8; 1 + 2 seconds and 1 an example.
+    played = server(synchronous(cohort=1), [3, 3, 3], Budget(virtual_seconds=100))
+    played.scheduler = GivesOrders([5, 1, 2])
+    first = next(update for update in played.server_updates() if update.version)
+    assert [update.steps for update in first.updates] == [1, 2]
+    assert [update.arrives for update in first.updates] == [5.0, 6.0]
+
+
+def test_what_waits_at_the_end_is_counted() -> None:
+    played = server(synchronous(cohort=1), [3, 3, 3], Budget(virtual_seconds=12))
+    played.scheduler = GivesOrders([5, 1, 2])
+    with pytest.raises(ScheduleError, match="no client is training"):
+        list(played.server_updates())
+    assert played.totals.updates_waiting == 1
+    assert (played.totals.client_trips, played.totals.client_updates) == (3, 2)

@@ -12,7 +12,7 @@ from fedhpc.federation.schedulers.fare_dust import FareDustSettings
 from fedhpc.federation.schedulers.feast import FeastSettings
 from fedhpc.federation.schedulers.synchronous import SynchronousSettings
 from fedhpc.federation.server_model import ServerModel
-from fedhpc.federation.virtual_server import Participation, ServerUpdate, Totals
+from fedhpc.federation.updates import Participation, ServerUpdate, Totals
 from fedhpc.optimizers import SGD, Adam
 
 CLIENT = ClientSettings(batch_size=1, epochs=1, optimizer=SGD(name="sgd", rate=1.0), distillation=0.1)
@@ -28,7 +28,7 @@ def sgd(rate: float) -> SGD:
 
 
 def starting_from(version: int) -> Participation:
-    return Participation(0, 0, 0, version, 1, 1, 0.0, 1.0)
+    return Participation(0, 0, 0, version, 1, 0.0, steps=1, arrives=1.0)
 
 
 def update(version: int, starts: list[int], weights: list[float], **more: Any) -> ServerUpdate:

@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 from fedhpc.data.federated import FederatedData
 from fedhpc.experiment import Experiment, Run
 from fedhpc.federation.schedule import make_schedule
-from fedhpc.federation.virtual_server import Participation
+from fedhpc.federation.updates import Participation
 from fedhpc.optimizers import SGD
 from fedhpc.task import Classification
 from workflow.bench.workloads import IMAGE_SHAPE

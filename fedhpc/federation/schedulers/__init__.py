@@ -9,7 +9,7 @@ from fedhpc.federation.schedulers.buffered import Buffered, BufferedSettings
 from fedhpc.federation.schedulers.fare_dust import FareDust, FareDustSettings
 from fedhpc.federation.schedulers.feast import Feast, FeastSettings
 from fedhpc.federation.schedulers.synchronous import Synchronous, SynchronousSettings
-from fedhpc.federation.virtual_server import Scheduler
+from fedhpc.federation.server import Scheduler
 
 AnyAlgorithm = SynchronousSettings | BufferedSettings | AsynchronousSettings | FareDustSettings | FeastSettings
 Algorithm = Annotated[AnyAlgorithm, Field(discriminator="scheduler")]

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from fedhpc.federation.schedulers.settings import AlgorithmSettings
-from fedhpc.federation.virtual_server import VirtualServer
+from fedhpc.federation.server import Server
 from fedhpc.settings import Settings
 
 
@@ -41,28 +41,28 @@ class Arrivals:
         """The last arrival at a constant rate that was waited for, counted from 1."""
         self.all_busy = False
 
-    def begin(self, server: VirtualServer) -> None:
+    def begin(self, server: Server) -> None:
         """Virtual time starts: the slots are filled, or the first client is waited for."""
         if self.settings.concurrency is not None:
             server.start(server.select(self.settings.concurrency))
         else:
             self._wait(server)
 
-    def refill(self, server: VirtualServer, slots: int) -> None:
+    def refill(self, server: Server, slots: int) -> None:
         """So many slots are free."""
         if self.settings.concurrency is not None:
             server.start(server.select(slots))
         elif self.all_busy and server.free.anybody:
             self._wait(server)
 
-    def one_more(self, server: VirtualServer) -> None:
+    def one_more(self, server: Server) -> None:
         """The timer has run out: a client begins."""
         self.all_busy = not server.free.anybody
         if not self.all_busy:
             server.start(server.select(1))
             self._wait(server)
 
-    def _wait(self, server: VirtualServer) -> None:
+    def _wait(self, server: Server) -> None:
         """For the next arrival after now. While all are busy nobody is waited for: what a Poisson process does next
         does not depend on what it did, and arrivals at a constant rate keep to their times."""
         arrivals = self.settings.arrivals

@@ -11,7 +11,8 @@ from pydantic import Field
 from fedhpc.budget import Budget
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers.arrivals import Arrivals, ArrivingSettings
-from fedhpc.federation.virtual_server import Participation, VirtualServer
+from fedhpc.federation.server import Server
+from fedhpc.federation.updates import Participation
 from fedhpc.settings import Settings
 
 
@@ -77,14 +78,14 @@ class Asynchronous:
         self.settings = settings
         self.arrivals = Arrivals(settings)
 
-    def begin(self, server: VirtualServer) -> None:
+    def begin(self, server: Server) -> None:
         self.arrivals.begin(server)
 
-    def arrived(self, server: VirtualServer, update: Participation) -> None:
+    def arrived(self, server: Server, update: Participation) -> None:
         staleness = server.version - update.version
         weight = self.settings.mixing * self.settings.staleness.weight(staleness)
         server.aggregate([update], [weight], moves_to_clients=True)
         self.arrivals.refill(server, 1)
 
-    def timer(self, server: VirtualServer, token: int) -> None:
+    def timer(self, server: Server, token: int) -> None:
         self.arrivals.one_more(server)

@@ -11,7 +11,8 @@ from pydantic import Field, ValidationInfo, field_validator
 from fedhpc.budget import Budget
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers.arrivals import Arrivals, ArrivingSettings
-from fedhpc.federation.virtual_server import Participation, VirtualServer
+from fedhpc.federation.server import Server
+from fedhpc.federation.updates import Participation
 
 
 class BufferedSettings(ArrivingSettings):
@@ -72,10 +73,10 @@ class Buffered:
         self.buffer: list[Participation] = []
         self.free_slots = 0
 
-    def begin(self, server: VirtualServer) -> None:
+    def begin(self, server: Server) -> None:
         self.arrivals.begin(server)
 
-    def arrived(self, server: VirtualServer, update: Participation) -> None:
+    def arrived(self, server: Server, update: Participation) -> None:
         self.buffer.append(update)
         self.free_slots += 1
         full = len(self.buffer) == self.settings.buffer_size
@@ -86,7 +87,7 @@ class Buffered:
             self.arrivals.refill(server, self.free_slots)
             self.free_slots = 0
 
-    def weights(self, server: VirtualServer) -> list[float]:
+    def weights(self, server: Server) -> list[float]:
         weights = server.mean_weights(self.buffer, self.settings.weighting)
         if self.settings.normalization == "sum":
             weights = [weight * len(self.buffer) for weight in weights]
@@ -95,5 +96,5 @@ class Buffered:
             weight * (newest - update.version) ** exponent for weight, update in zip(weights, self.buffer, strict=True)
         ]
 
-    def timer(self, server: VirtualServer, token: int) -> None:
+    def timer(self, server: Server, token: int) -> None:
         self.arrivals.one_more(server)

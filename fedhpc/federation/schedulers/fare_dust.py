@@ -13,7 +13,8 @@ from pydantic import Field, field_validator
 from fedhpc.budget import Budget
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers.over_selecting import OverSelectingSettings
-from fedhpc.federation.virtual_server import Participation, VirtualServer
+from fedhpc.federation.server import Server
+from fedhpc.federation.updates import Participation
 
 
 class FareDustSettings(OverSelectingSettings):
@@ -59,16 +60,16 @@ class FareDust:
         self.under_way: dict[int, dict[int, Participation]] = {}
         """Of a kept round, the updates that are still to come."""
 
-    def begin(self, server: VirtualServer) -> None:
+    def begin(self, server: Server) -> None:
         self.received = []
         clients = server.select(min(self.settings.selected, server.free.count))  # line 3
         teachers = [self.draw_teacher(server) for _ in clients]  # line 6, for every client anew
         self.started = server.start(clients, teachers)  # lines 7-8
 
-    def draw_teacher(self, server: VirtualServer) -> int | None:
+    def draw_teacher(self, server: Server) -> int | None:
         return self.deltas[server.chance.integers(len(self.deltas))] if self.deltas else None
 
-    def arrived(self, server: VirtualServer, update: Participation) -> None:
+    def arrived(self, server: Server, update: Participation) -> None:
         if update.version < server.version:
             del self.under_way[update.version][update.number]
             server.add_late(update, counts=False)  # lines 18-20
@@ -77,7 +78,7 @@ class FareDust:
         if len(self.received) == self.settings.cohort:
             self.close(server)
 
-    def close(self, server: VirtualServer) -> None:
+    def close(self, server: Server) -> None:
         start, came = server.version, set(self.received)
         cohort = self.settings.cohort
         server.aggregate(self.received, [1 / cohort] * cohort, keeps_delta=True)  # line 15
@@ -89,5 +90,5 @@ class FareDust:
             server.drop_delta(oldest)
         self.begin(server)
 
-    def timer(self, server: VirtualServer, token: int) -> None:
+    def timer(self, server: Server, token: int) -> None:
         raise AssertionError("FARe-DUST sets no timer")

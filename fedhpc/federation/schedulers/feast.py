@@ -12,7 +12,8 @@ from fedhpc.budget import Budget
 from fedhpc.federation.moving_average import MovingAverageSettings
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers.over_selecting import OverSelectingSettings
-from fedhpc.federation.virtual_server import Participation, VirtualServer
+from fedhpc.federation.server import Server
+from fedhpc.federation.updates import Participation
 from fedhpc.optimizers import SGD, Optimizer
 
 
@@ -73,7 +74,7 @@ class Feast:
         self.elapsed = -1
         """The last round whose tau_max passed before its server update."""
 
-    def begin(self, server: VirtualServer) -> None:
+    def begin(self, server: Server) -> None:
         self.received = []
         count = min(self.settings.selected, server.free.count)
         self.started = server.start(server.select(count))  # line 3
@@ -82,7 +83,7 @@ class Feast:
         if self.settings.tau_max is not None:
             server.set_timer(server.now + self.settings.tau_max, server.version, is_deadline=False)
 
-    def arrived(self, server: VirtualServer, update: Participation) -> None:
+    def arrived(self, server: Server, update: Participation) -> None:
         del self.under_way[update.version][update.number]
         if update.version < server.version:
             server.add_late(update, counts=True)  # lines 13-14
@@ -92,14 +93,14 @@ class Feast:
         if len(self.received) == self.settings.cohort:
             self.close(server)
 
-    def timer(self, server: VirtualServer, start: int) -> None:
+    def timer(self, server: Server, start: int) -> None:
         if start == server.version:
             self.elapsed = start
         else:
             self.give_up(server, start)
             self.advance(server)
 
-    def close(self, server: VirtualServer) -> None:
+    def close(self, server: Server) -> None:
         start, cohort = server.version, self.settings.cohort
         if start == self.elapsed:
             self.give_up(server, start)
@@ -108,13 +109,13 @@ class Feast:
         server.aggregate(self.received, [weight] * cohort, keeps_delta=True)  # line 10
         self.begin(server)
 
-    def give_up(self, server: VirtualServer, start: int) -> None:
+    def give_up(self, server: Server, start: int) -> None:
         """Line 12: tau_max has passed."""
         late = self.under_way.get(start, {})
         server.give_up(list(late.values()))
         late.clear()
 
-    def advance(self, server: VirtualServer) -> None:
+    def advance(self, server: Server) -> None:
         """Lines 16-17, in the order of rounds: those that are over for good, up to the first that is not."""
         while self.under_way:
             start = next(iter(self.under_way))

@@ -9,7 +9,8 @@ from typing import Literal
 from pydantic import Field
 
 from fedhpc.federation.schedulers.over_selecting import OverSelectingSettings
-from fedhpc.federation.virtual_server import Participation, VirtualServer
+from fedhpc.federation.server import Server
+from fedhpc.federation.updates import Participation
 
 
 class SynchronousSettings(OverSelectingSettings):
@@ -41,30 +42,30 @@ class Synchronous:
         self.received: list[Participation] = []
         self.round = 0
 
-    def begin(self, server: VirtualServer) -> None:
+    def begin(self, server: Server) -> None:
         self.round += 1
         self.received = []
         self.started = server.start(self.select(server))
         if self.settings.deadline is not None:
             server.set_timer(server.now + self.settings.deadline, self.round)
 
-    def select(self, server: VirtualServer) -> list[int]:
+    def select(self, server: Server) -> list[int]:
         if not self.settings.samples:
             return server.select(self.settings.selected)
         while not (clients := server.free.sample(self.settings.cohort / len(server.population))):
             server.aggregate([], [])  # its noise alone: that nobody was there is not to be seen
         return clients
 
-    def arrived(self, server: VirtualServer, update: Participation) -> None:
+    def arrived(self, server: Server, update: Participation) -> None:
         self.received.append(update)
         if len(self.received) == (len(self.started) if self.settings.samples else self.settings.cohort):
             self.close(server)
 
-    def timer(self, server: VirtualServer, round_of_timer: int) -> None:
+    def timer(self, server: Server, round_of_timer: int) -> None:
         if round_of_timer == self.round:
             self.close(server)
 
-    def close(self, server: VirtualServer) -> None:
+    def close(self, server: Server) -> None:
         if len(self.received) < len(self.started):
             received = set(self.received)
             server.stop([update for update in self.started if update not in received])
@@ -72,7 +73,7 @@ class Synchronous:
             server.aggregate(self.received, self.weights(server))
         self.begin(server)
 
-    def weights(self, server: VirtualServer) -> list[float]:
+    def weights(self, server: Server) -> list[float]:
         if self.settings.samples:
             return [self.settings.largest_weight] * len(self.received)
         return server.mean_weights(self.received, self.settings.weighting)

@@ -14,7 +14,7 @@ from fedhpc.data.federated import FederatedData, open_prepared
 from fedhpc.data.preparation import prepared_data
 from fedhpc.experiment import Experiment, Run, load_experiment
 from fedhpc.federation.schedule import make_schedule
-from fedhpc.federation.virtual_server import Participation
+from fedhpc.federation.updates import Participation
 from workflow.bench.bare_loop import BareLoop, dealt, plain_model
 from workflow.bench.workloads import PARAMETERS
 
@@ -46,7 +46,7 @@ def test_models_are_of_the_published_size(name: str, classes: int) -> None:
 
 @given(st.lists(st.integers(1, 1000), max_size=40), st.integers(1, 4))
 def test_updates_are_dealt_once_and_evenly(steps: list[int], ranks: int) -> None:
-    updates = [Participation(number, 0, 0, 0, 1, each, 0.0, 0.0) for number, each in enumerate(steps)]
+    updates = [Participation(number, 0, 0, 0, 1, 0.0, steps=each, arrives=0.0) for number, each in enumerate(steps)]
     hands = dealt(updates, ranks)
     assert sorted(update.number for hand in hands for update in hand) == list(range(len(steps)))
     counts = [len(hand) for hand in hands]

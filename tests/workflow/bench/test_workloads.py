@@ -9,7 +9,7 @@ import pytest
 from fedhpc.data.preparation import population_of, prepared_data
 from fedhpc.experiment import Run, load_experiment
 from fedhpc.federation.schedule import make_schedule
-from fedhpc.federation.virtual_server import ServerUpdate
+from fedhpc.federation.updates import ServerUpdate
 from workflow.bench import workloads
 from workflow.bench.files import write_images, write_workload
 from workflow.bench.workloads import FULL, SCENARIO, SMALL, Images, Sizes, Workload
