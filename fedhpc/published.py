@@ -4,6 +4,7 @@ A table is a file of ``configs/published``, its figures as printed. Nothing here
 added to an experiment, or changed, after its sweep.
 """
 
+import math
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,6 +20,11 @@ FOLDER = Path(__file__).resolve().parent.parent / "configs" / "published"
 Interval = tuple[float, float]
 Above = Annotated[str, Field(pattern=r"^> \d+(\.\d+)?$")]
 """A target that was not reached within so much, as the paper prints it."""
+Cell = float | Interval | Above | Literal["never"]
+"""A figure, an interval, or a target that was not reached."""
+
+RELATIVE_TIME = "relative_time"
+"""The column of a table that has an algorithm's time over another's."""
 
 Milestone = Literal["total_accuracy", "straggler_accuracy", "client_updates", "client_trips", "server_updates", "time"]
 """What of a run can be said to reach a value."""
@@ -44,14 +50,14 @@ class PublishedTable(Settings):
     caption: str
     until_target: bool = False
     columns: dict[str, Column] = Field(min_length=1)
-    rows: dict[str, dict[str, float | Interval | Above]] = Field(min_length=1)
+    rows: dict[str, dict[str, Cell]] = Field(min_length=1)
     notes: list[str] = Field(default_factory=list)
 
     @field_validator("rows")
     @classmethod
     def _cells_have_columns(
-        cls, rows: dict[str, dict[str, float | Interval | Above]], others: ValidationInfo
-    ) -> dict[str, dict[str, float | Interval | Above]]:
+        cls, rows: dict[str, dict[str, Cell]], others: ValidationInfo
+    ) -> dict[str, dict[str, Cell]]:
         for row, cells in rows.items():
             for column, cell in cells.items():
                 if column not in others.data.get("columns", cells):
@@ -61,8 +67,11 @@ class PublishedTable(Settings):
         return rows
 
     def figure(self, row: str, column: str) -> float | None:
-        """A cell as printed; None where the paper prints none, or only that a target was not reached."""
+        """A cell as printed, infinite for a target never reached; None where the paper prints none, or only that it
+        took more than so much."""
         cell = self.rows[row].get(column)
+        if cell == "never":
+            return math.inf
         return cell if isinstance(cell, float) else None
 
     def interval(self, row: str, column: str) -> Interval | None:
@@ -91,12 +100,14 @@ class Published(Settings):
     """One table beside one scenario: ``rows`` says which row of it each algorithm is.
 
     Compared is where the runs end or, with ``at`` (``{total_accuracy: 0.9}``, say), the first evaluation at or above.
+    ``relative_to``: the algorithm to whose times a table of relative times has the others'.
     """
 
     table: str
     scenario: Name
     rows: dict[Name, str] = Field(min_length=1)
     at: dict[Milestone, Annotated[float, Field(gt=0)]] | None = Field(None, min_length=1, max_length=1)
+    relative_to: Name | None = None
 
     def mistakes(self, algorithms: list[str], scenarios: list[str], unmeasured: list[str]) -> list[tuple[str, str]]:
         """What does not fit the table, or an experiment with these names whose task lacks the ``unmeasured``
@@ -107,12 +118,16 @@ class Published(Settings):
         for algorithm in self.rows:
             if algorithms and algorithm not in algorithms:
                 found.append((f"rows.{algorithm}", f"no such algorithm{_known(algorithm, algorithms)}"))
+        if self.relative_to is not None and algorithms and self.relative_to not in algorithms:
+            found.append(("relative_to", _unknown(self.relative_to, algorithms)))
         if self.table not in published_tables():
             return [("table", _unknown(self.table, published_tables())), *found]
         table = published_table(self.table)
         for algorithm, row in self.rows.items():
             if row not in table.rows:
                 found.append((f"rows.{algorithm}", _unknown(row, list(table.rows))))
+        if RELATIVE_TIME in table.columns and self.relative_to is None:
+            found.append(("relative_to", f"missing; {self.table} holds relative times: name the algorithm they are of"))
         if table.until_target and self.at is None:
             found.append(
                 (

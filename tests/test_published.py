@@ -34,6 +34,20 @@ OTHERS = {
     "fedbuff_table_5": (6, 26.3),
     "fedbuff_table_6": (6, 9900.32),
     "fedbuff_table_7": (18, 2359.5),
+    # Without the rows of FedCompass+N that are printed twice.
+    "fedcompass_table_1": (4 * 8 * 9, 603.85),
+    "fedcompass_table_2": (8 * 6, 76.23),
+    "fedcompass_table_14": (8 * 9, 6855.06 + 177.82),
+    "fedcompass_table_15": (8 * 9, 6786.4 + 233.78),
+    "fedcompass_table_19": (3 * 8 * 9, 259.59),
+    "fedcompass_table_20": (3 * 7 * 9, 15384.7 + 517.9),
+    "fedcompass_table_21": (2 * 5 * 6, 75.52),
+    "fedcompass_table_22": (2 * 5 * 6, 5784.77 + 117.54),
+    # Accuracies: FedAvg's five twice, then the rows of the others; times row by row.
+    "fedcore_table_2": (
+        4 * 10,
+        2 * (94.7 + 44.9 + 71.8 + 73.7 + 88.2) + 421.0 + 727.8 + 740.7 + 35.73 + 7.6 + 9.19 + 9.63,
+    ),
 }
 
 
@@ -42,7 +56,8 @@ def figures(table: PublishedTable, column: str | None = None) -> list[float]:
     cells = [cell for row in table.rows.values() for name, cell in row.items() if column in (None, name)]
     flat: list[float] = []
     for cell in cells:
-        flat += cell if isinstance(cell, tuple) else [float(cell.strip("> ") if isinstance(cell, str) else cell)]
+        if cell != "never":
+            flat += cell if isinstance(cell, tuple) else [float(cell.strip("> ") if isinstance(cell, str) else cell)]
     return flat
 
 
@@ -64,7 +79,7 @@ def test_figures_add_up_as_in_the_text(name: str) -> None:
     rows, total = OTHERS[name]
     table = published_table(name)
     assert len(table.rows) == rows
-    assert round(sum(figures(table)), 2) == total
+    assert round(sum(figures(table)), 2) == round(total, 2)
 
 
 @pytest.mark.parametrize("name", HARD)

@@ -11,7 +11,7 @@ import xarray as xr
 from fedhpc.analysis.rank_correlation import kendall_tau
 from fedhpc.analysis.reaching import at_evaluation, first_evaluation, last_evaluation
 from fedhpc.analysis.spread import Spread, spread
-from fedhpc.published import Published, PublishedTable
+from fedhpc.published import RELATIVE_TIME, Published, PublishedTable
 
 QUANTITIES: Mapping[str, Literal["points", "ratio"]] = {
     "straggler_accuracy": "points",
@@ -19,15 +19,18 @@ QUANTITIES: Mapping[str, Literal["points", "ratio"]] = {
     "time": "ratio",
     "client_trips": "ratio",
     "client_updates": "ratio",
+    RELATIVE_TIME: "ratio",
+    "top_accuracy": "points",
 }
-"""Variables that are compared where the table has a column of that name -> how."""
+"""What is compared where the table has a column of that name -> how."""
 
 _ORDERED_BY = "straggler_accuracy"
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One figure of the table, and ours, both in the table's units. ``trials`` are those behind ours."""
+    """One figure of the table, and ours, both in the table's units; infinite where a target was never reached.
+    ``trials`` are those behind ours."""
 
     algorithm: str
     row: str
@@ -39,8 +42,10 @@ class Compared:
 
     @property
     def ratio(self) -> float | None:
-        """Ours over the paper's; None for an accuracy."""
-        return self.ours.median / self.published if QUANTITIES[self.quantity] == "ratio" else None
+        """Ours over the paper's; None for an accuracy, NaN where a target was never reached."""
+        if QUANTITIES[self.quantity] != "ratio":
+            return None
+        return self.ours.median / self.published if np.isfinite(self.ours.median + self.published) else np.nan
 
     @property
     def points(self) -> float | None:
@@ -50,8 +55,8 @@ class Compared:
 
 @dataclass(frozen=True)
 class Claim:
-    """The paper has the row ``above`` above the row ``below``, by more than its intervals; ``gap`` is our medians'
-    difference, in the table's units: the claim holds where it is positive."""
+    """The paper has the row ``above`` before the row ``below``, by more than its intervals; ``gap`` is by how much our
+    medians have, in the table's units: the claim holds where it is positive."""
 
     above: str
     below: str
@@ -64,16 +69,17 @@ class Claim:
 
 @dataclass(frozen=True)
 class Order:
-    """How far our rows stand in the paper's order by straggler accuracy: Kendall's tau-b over the medians, and each
-    pair of rows that the paper tells apart."""
+    """How far our rows stand in the paper's order by ``quantity``: Kendall's tau-b over the medians, and each pair of
+    rows that the paper tells apart. Of relative times that is each row and the one that they are relative to."""
 
+    quantity: str
     tau: float
     claims: list[Claim]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One table beside one scenario. ``order`` is None where there are no two straggler accuracies to put in order."""
+    """One table beside one scenario. ``order`` is None where there is nothing to put in order."""
 
     published: Published
     table: PublishedTable
@@ -95,16 +101,37 @@ def compare(dataset: xr.Dataset, published: Published, table: PublishedTable) ->
         position = first_evaluation(runs, metric, value)
     figures = []
     for algorithm, row in published.rows.items():
-        own, own_position = runs.sel(algorithm=algorithm), position.sel(algorithm=algorithm)
         for quantity in QUANTITIES:
             printed = table.figure(row, quantity)
-            if printed is None or quantity not in own.variables:
+            if printed is None:
+                continue
+            measured = _measured(quantity, runs, position, algorithm, published.relative_to)
+            if measured is None:
                 continue
             column = table.columns[quantity]
-            trials = at_evaluation(own[quantity], own_position).values / column.factor
-            there = trials[np.isfinite(trials)]
+            trials = measured.values / column.factor
+            there = trials[~np.isnan(trials)]
             figures.append(Compared(algorithm, row, quantity, column.units, spread(there), there.size, printed))
-    return Comparison(published, table, figures, _order(figures, table))
+    return Comparison(published, table, figures, _order(figures, table) or _order_of_times(figures, published))
+
+
+def _measured(
+    quantity: str, runs: xr.Dataset, position: xr.DataArray, algorithm: str, reference: str | None
+) -> xr.DataArray | None:
+    """An algorithm's quantity, trial by trial, NaN where there is none; None where the runs measure no such thing.
+
+    A relative time is the trial's own over the reference's in the same trial, whose clients are the same; a finished
+    trial that never reaches what is asked for takes for ever.
+    """
+    if quantity == RELATIVE_TIME:
+        finished = last_evaluation(runs) >= 0
+        times = at_evaluation(runs["time"], position).fillna(np.inf).where(finished)
+        of_reference = times.sel(algorithm=reference)
+        return times.sel(algorithm=algorithm) / of_reference.where(np.isfinite(of_reference))
+    own = runs.sel(algorithm=algorithm)
+    if quantity == "top_accuracy":
+        return own["total_accuracy"].max("evaluation") if "total_accuracy" in own.variables else None
+    return at_evaluation(own[quantity], position.sel(algorithm=algorithm)) if quantity in own.variables else None
 
 
 def _order(figures: Sequence[Compared], table: PublishedTable) -> Order | None:
@@ -119,4 +146,20 @@ def _order(figures: Sequence[Compared], table: PublishedTable) -> Order | None:
         if low > high:
             claims.append(Claim(above.row, below.row, above.ours.median - below.ours.median))
     tau = kendall_tau([figure.published for figure in ranked], [figure.ours.median for figure in ranked])
-    return Order(tau, claims)
+    return Order(_ORDERED_BY, tau, claims)
+
+
+def _order_of_times(figures: Sequence[Compared], published: Published) -> Order | None:
+    """Who reaches the target first."""
+    ranked = [figure for figure in figures if figure.quantity == RELATIVE_TIME and figure.trials]
+    if len(ranked) < 2 or published.relative_to not in published.rows:
+        return None
+    reference = published.rows[published.relative_to]
+    claims = []
+    for figure in ranked:
+        if figure.published > 1:
+            claims.append(Claim(reference, figure.row, figure.ours.median - 1))
+        elif figure.published < 1:
+            claims.append(Claim(figure.row, reference, 1 - figure.ours.median))
+    tau = kendall_tau([figure.published for figure in ranked], [figure.ours.median for figure in ranked])
+    return Order(RELATIVE_TIME, tau, claims)

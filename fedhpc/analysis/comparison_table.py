@@ -9,6 +9,7 @@ import numpy as np
 
 from fedhpc.analysis.aligned import aligned
 from fedhpc.analysis.comparison import Compared, Comparison, Order
+from fedhpc.published import RELATIVE_TIME
 
 
 def format_comparisons(comparisons: Sequence[Comparison]) -> str:
@@ -77,16 +78,19 @@ def _line(figures: Sequence[Compared], index: int) -> list[str]:
 
 
 def _told(order: Order) -> str:
-    text = f"Order by straggler accuracy: Kendall's tau {order.tau:.2f}."
+    text = f"Order by {order.quantity.replace('_', ' ')}: Kendall's tau {order.tau:.2f}."
     if not order.claims:
         return text + " The paper's intervals tell no two of these rows apart.\n"
+    is_time = order.quantity == RELATIVE_TIME
+    who = "the paper tells" if is_time else "the paper's intervals tell"
     text += (
-        f" Of {len(order.claims)} pairs that the paper's intervals tell apart, "
+        f" Of {len(order.claims)} pairs that {who} apart, "
         f"{sum(claim.holds for claim in order.claims)} stand in its order here.\n"
     )
     for claim in order.claims:
         verdict = "holds" if claim.holds else "does not hold"
-        text += f"  {claim.above} above {claim.below}: {verdict} ({claim.gap:+.1f} points)\n"
+        gap = f"{claim.gap:+.2f}" if is_time else f"{claim.gap:+.1f} points"
+        text += f"  {claim.above} {'before' if is_time else 'above'} {claim.below}: {verdict} ({gap})\n"
     return text
 
 
@@ -102,11 +106,15 @@ def _spread(figure: Compared) -> str:
 
 
 def _number(figure: Compared, value: float) -> str:
+    if np.isinf(value):
+        return "never"
+    if figure.quantity == RELATIVE_TIME:
+        return f"{value:.2f}"
     return f"{value:,.0f}" if abs(value) >= 1000 and figure.ratio is not None else f"{value:.1f}"
 
 
 def _against(figure: Compared) -> str:
-    if not figure.trials:
+    if not figure.trials or (figure.ratio is not None and np.isnan(figure.ratio)):
         return "-"
     return f"x {figure.ratio:.3f}" if figure.ratio is not None else f"{figure.points:+.1f} points"
 

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from math import nan
+from math import inf, nan
 
 import pytest
 
@@ -122,6 +122,79 @@ def test_a_null_task_is_compared_by_time_only() -> None:
     found = compare(RUNS.drop_vars("straggler_accuracy"), beside(), TABLE)
     assert {figure.quantity for figure in found.figures} == {"time"}
     assert found.order is None
+
+
+RELATIVE = PublishedTable.model_validate(
+    {
+        "paper": "Somebody et al.",
+        "table": 6,
+        "until_target": True,
+        "caption": "Relative times",
+        "columns": {"relative_time": {"units": "1", "meaning": "m"}, "top_accuracy": PERCENT},
+        "rows": {
+            "First": {"relative_time": 1, "top_accuracy": 90},
+            "Second": {"relative_time": 1.5},
+            "Third": {"relative_time": "never"},
+            "Fourth": {"relative_time": 0.5},
+        },
+    }
+)
+
+
+def learner(total: list[float], hundreds: list[float]) -> dict[str, list[float]]:
+    return {"time": [100 * time for time in hundreds], "total_accuracy": total}
+
+
+LEARNERS = experiment(
+    {
+        ("a", "slow"): [learner([0, 0.9, 0.5], [0, 10, 20]), learner([0, 0.8, 0.9], [0, 10, 40]), None],
+        # In the first trial it takes twice as long as a, in the second three quarters; the third has no reference.
+        ("b", "slow"): [learner([0, 0.1, 0.9], [0, 10, 20]), learner([0, 0.9], [0, 30]), learner([0, 0.9], [0, 1])],
+        # It never gets there in one of two trials, nor does the paper's.
+        ("c", "slow"): [learner([0, 0.2], [0, 10]), learner([0, 0.9], [0, 20]), None],
+        ("d", "slow"): [learner([0.9], [5]), learner([0, 0.95], [0, 60]), None],
+    }
+)
+
+
+def relative() -> Published:
+    return Published.model_validate(
+        {"table": "t", "scenario": "slow", "rows": ROWS, "at": {"total_accuracy": 0.9}, "relative_to": "a"}
+    )
+
+
+def test_times_relative_to_another_algorithms_trial_by_trial() -> None:
+    found = compare(LEARNERS, relative(), RELATIVE)
+    by_row = {(figure.row, figure.quantity): figure for figure in found.figures}
+    assert by_row["First", "relative_time"].ours == Spread(1, 1, 1)
+    assert by_row["First", "top_accuracy"].ours == Spread(90, 90, 90)
+    second = by_row["Second", "relative_time"]
+    assert second.ours == Spread(1.375, 0.75, 2)
+    assert (second.trials, second.ratio) == (2, pytest.approx(1.375 / 1.5))
+    never = by_row["Third", "relative_time"]
+    assert never.ours == Spread(inf, 0.5, inf)
+    assert never.trials == 2
+    assert by_row["Fourth", "relative_time"].ours == Spread(1, 0.5, 1.5)
+
+
+def test_the_papers_order_of_times() -> None:
+    order = compare(LEARNERS, relative(), RELATIVE).order
+    assert order is not None
+    # The paper's 1, 1.5, never, 0.5 beside our 1, 1.375, never, 1: every pair stands alike but First and Fourth, a tie.
+    assert order.tau == pytest.approx(5 / (6 * 5) ** 0.5)
+    assert order.claims == [Claim("First", "Second", 0.375), Claim("First", "Third", inf), Claim("Fourth", "First", 0)]
+    assert [claim.holds for claim in order.claims] == [True, True, False]
+
+
+def test_relative_times_as_text() -> None:
+    text = " ".join(format_comparisons([compare(LEARNERS, relative(), RELATIVE)]).split())
+    assert "c Third relative time, 1 never [0.50, never] never - 2" in text
+    assert "b Second relative time, 1 1.38 [0.75, 2.00] 1.50 x 0.917 2" in text
+    assert (
+        "Order by relative time: Kendall's tau 0.91. Of 3 pairs that the paper tells apart, 2 stand in its order"
+        in text
+    )
+    assert "First before Second: holds (+0.38)" in text
 
 
 def test_as_text() -> None:
