@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 import yaml
 
+_WITH_PROCESSES = ("laws", "ranks", "workflow")
+"""Folders of tests that start many processes: one after another, while the others run beside them."""
+
 CLIENT_SIZES = [1, 3, 4, 5, 7, 10, 12, 13, 20, 25, 31, 40]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folder = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(folder).parts[0] in _WITH_PROCESSES:
+            item.add_marker(pytest.mark.xdist_group("processes"))
 
 
 def tiny_settings() -> dict[str, Any]:
