@@ -133,7 +133,7 @@ def _distributions(counts: NDArray[np.int64], title: str) -> "Figure":
         edges = np.unique(np.round(np.geomspace(least, most + 1, _BINS + 1)))
     else:
         step = -(-(most + 1 - least) // _BINS)
-        edges = np.arange(least, most + 1 + step, step, np.float64)
+        edges = np.arange(float(least), most + 1 + step, step)
         left.set_xlim(least - 0.5 - 2 * step, edges[-1] - 0.5 + 2 * step)
         left.xaxis.get_major_locator().set_params(integer=True)
     left.xaxis.set_major_formatter("{x:,.0f}")
