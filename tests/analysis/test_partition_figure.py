@@ -1,3 +1,4 @@
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +65,7 @@ def test_names_that_are_too_many_or_too_long_make_room() -> None:
     figure.draw_without_rendering()
     boxes = [label.get_window_extent() for label in panel.get_yticklabels()]
     assert len(boxes) < 100
-    assert not any(one.overlaps(other) for one, other in zip(boxes, boxes[1:], strict=False))
+    assert not any(one.overlaps(other) for one, other in pairwise(boxes))
     assert panel.get_yticklabels()[0].get_text() == "class of the nu…"
     assert panel.get_xticklabels()[0].get_rotation() == 90
 
