@@ -35,7 +35,8 @@ _ALTERNATIVES = {"client": ("epochs", "steps"), "time_limit": ("seconds", "perce
 MOST_TRIALS = 10**5
 
 TUNING_TRIAL = MOST_TRIALS
-"""The trial of every tuning run, which no trial of an experiment has: its clients are theirs, its draws are not."""
+"""The trial of every tuning run, which no trial of an experiment has: its clients are theirs unless each trial has a
+partition of its own, its draws are not."""
 
 
 Pair = tuple[str, str]

@@ -139,7 +139,7 @@ def _prepare(experiment: Experiment, cell: Run, settings: RunSettings, folder: P
         check_lease(folder, lease)
     elif (owner := live_owner(folder)) is not None:
         raise LeaseHeld(owner)
-    prepared = prepared_data(experiment, folder)
+    prepared = prepared_data(experiment, folder, cell.trial)
     population = population_of(experiment.task, prepared)
     mistakes = settings.algorithm.mistakes(population, settings.budget)
     if mistakes:

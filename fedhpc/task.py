@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from fedhpc.data.settings import IID, ByColumn, DataFile, Digits, Dirichlet, Partition, Source, Stragglers, Synthetic
+from fedhpc.data.settings import ByColumn, DataFile, Digits, DrawnPartition, Partition, Source, Stragglers, Synthetic
 from fedhpc.models.settings import Model
 from fedhpc.settings import Settings
 
@@ -24,7 +24,7 @@ class Classification(Settings):
     def _clients_come_from_somewhere(cls, partition: Partition, others: ValidationInfo) -> Partition:
         data = others.data.get("data")
         if isinstance(partition, ByColumn) and isinstance(data, Digits):
-            raise ValueError("partition.kind: by_column needs data that bring clients along; take iid or dirichlet")
+            raise ValueError("partition.kind: by_column needs data that bring clients along; take iid, say")
         if isinstance(partition, ByColumn) and isinstance(data, DataFile) and data.client is None:
             raise ValueError("data.client: missing; partition.kind by_column needs the column that names the client")
         return partition
@@ -36,7 +36,7 @@ class Classification(Settings):
         partition, data = others.data.get("partition"), others.data.get("data")
         if isinstance(partition, ByColumn) and isinstance(data, Synthetic):
             source, clients = "data", data.clients
-        elif isinstance(partition, IID | Dirichlet):
+        elif isinstance(partition, DrawnPartition):
             source, clients = "partition", partition.clients
         else:
             return stragglers
@@ -47,6 +47,10 @@ class Classification(Settings):
     @property
     def has_stragglers(self) -> bool:
         return self.stragglers is not None
+
+    def data_trial(self, trial: int) -> int:
+        """The trial by which a trial's data are drawn: its own, or 0 where all trials have the same data."""
+        return trial if isinstance(self.partition, DrawnPartition) and self.partition.each_trial else 0
 
 
 class NullTask(Settings):
@@ -69,6 +73,10 @@ class NullTask(Settings):
     @property
     def has_stragglers(self) -> bool:
         return self.stragglers > 0
+
+    def data_trial(self, trial: int) -> int:
+        """0: all trials have the same clients."""
+        return 0
 
 
 def _bare_null(value: Any) -> Any:

@@ -58,12 +58,14 @@ def run(kind: str, text: str, folder: Path) -> str:
 
 
 def test_the_readme_from_top_to_bottom(copy: Path) -> None:
-    assert [kind for kind, _ in BLOCKS] == ["bash", "bash", "python", "bash", "bash", "bash", "bash", "python", "bash"]
+    assert [kind for kind, _ in BLOCKS] == ["bash", "bash", "python", *["bash"] * 5, "python", "bash"]
     printed = [run(kind, text, copy) for kind, text in BLOCKS]
-    sweep, look, read, papers, own, tuned, alone, parsl, speed = printed
+    sweep, look, read, partition, papers, own, tuned, alone, parsl, speed = printed
     assert "fedavg_over_selection" in sweep
     assert "24 of them finished before" in look
     assert "numpy" in read
+    assert "partition dirichlet (concentration 0.5): 60 clients with" in partition
+    assert (copy / "results/clients.png").exists()
     # Every time is the paper's to 3 %.
     ratios = [float(ratio) for ratio in re.findall(r" x (\d\.\d+)", papers)]
     assert len(ratios) == 6

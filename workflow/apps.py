@@ -71,14 +71,14 @@ class RunFailed(Exception):
         return f"{self.run}: {self.reason}; its log is {self.log} and ends with\n{self.tail}"
 
 
-def prepare_data(folder: Path, lease: str) -> Path | None:
-    """Brings the experiment's data into the form that ranks read; at once if they are there already.
+def prepare_data(folder: Path, lease: str, trial: int) -> Path | None:
+    """Brings a trial's data into the form that ranks read; at once if they are there already.
 
     Raises ExperimentError where the data do not fit the experiment.
     """
     check_lease(folder, lease)
     experiment = load_experiment(folder / EXPERIMENT)
-    return prepared_data(experiment, folder)
+    return prepared_data(experiment, folder, trial)
 
 
 def train(folder: Path, run: Run, digest: str, site: Site, lease: str, prepared: object = None) -> None:

@@ -34,13 +34,20 @@ Output = Annotated[Path | None, typer.Option("--output", help="Results folder. B
 
 
 @app.command()
-def plan(experiment: ExperimentFile, site: SiteName = None) -> None:
+def plan(
+    experiment: ExperimentFile,
+    site: SiteName = None,
+    draw: Annotated[
+        Path | None,
+        typer.Option("--draw", metavar="FILE", help="Also draw who holds how much of what: a .png, .pdf or .svg."),
+    ] = None,
+) -> None:
     """Check an experiment, and print its runs and their estimated cost."""
     from fedhpc.experiment import load_experiment
     from workflow.plan import print_plan
     from workflow.sites import load_site
 
-    print_plan(load_experiment(experiment), load_site(site), _console())
+    print_plan(load_experiment(experiment), load_site(site), _console(), draw)
 
 
 @app.command()

@@ -1,7 +1,8 @@
-"""An experiment as a DAG in Parsl: prepare the data once -> (tune) -> runs in parallel -> report.
+"""An experiment as a DAG in Parsl: prepare the data -> (tune) -> runs in parallel -> report.
 
 1. Refuse what cannot work or would mix with other results (law 6); take the lease of the folder (law 7).
-2. Runs whose results are there are left out (law 5); the others wait for the data and for nothing else.
+2. Runs whose results are there are left out (law 5); the others wait for their data and for nothing else. Data are
+   prepared once, or once for each trial where each has a partition of its own.
 3. Where an algorithm is tuned, its trials in a scenario wait for the choice among that pair's points, and that for the
    pair's tuning runs.
 4. The report waits until every run has ended, well or not.
@@ -30,7 +31,7 @@ from fedhpc.federation.schedulers import Algorithm
 from fedhpc.mistakes import ExperimentError
 from fedhpc.overrides import algorithm_with, relocated
 from fedhpc.store.lease import take_lease
-from fedhpc.task import Classification
+from fedhpc.task import Classification, Task
 from fedhpc.tuning import in_words
 from workflow import apps
 from workflow.processes import SWEEP, end_processes
@@ -55,6 +56,7 @@ class Opened:
 
     folder: Path
     lease: str
+    task: Task
     digests: dict[Run, str]
     unsettled: dict[Pair, list[Run]]
     finished: list[Run]
@@ -125,7 +127,7 @@ def open_folder(experiment: Experiment, folder: Path, site: Site) -> Iterator[Op
         chosen = settled(folder, experiment, expected)
         expected = digests(experiment, chosen)
         unsettled = {pair: experiment.trials_of(pair) for pair in experiment.pairs() if pair not in chosen}
-        yield Opened(folder, lease.token, expected, unsettled, finished(folder, expected))
+        yield Opened(folder, lease.token, experiment.task, expected, unsettled, finished(folder, expected))
 
 
 def submit(opened: Opened, site: Site) -> Sweep:
@@ -136,13 +138,14 @@ def submit(opened: Opened, site: Site) -> Sweep:
     runs: dict[Run, AppFuture] = {}
     forget_failures(folder, opened.waiting)
     if opened.waiting:
-        data = prepare_data(folder, lease)
+        drawn_by = {run: opened.task.data_trial(run.trial) for run in opened.waiting}
+        data = {trial: prepare_data(folder, lease, trial) for trial in dict.fromkeys(drawn_by.values())}
         known = [run for run in opened.waiting if run in opened.digests]
-        runs = {run: train(folder, run, opened.digests[run], site, lease, data) for run in known}
+        runs = {run: train(folder, run, opened.digests[run], site, lease, data[drawn_by[run]]) for run in known}
         for pair, trials in opened.unsettled.items():
             points = [runs[run] for run in known if isinstance(run, TuningRun) and run.pair == pair]
             chosen = choose(folder, pair, lease, inputs=points)
-            runs |= {run: train_chosen(folder, run, chosen, site, lease, data) for run in trials}
+            runs |= {run: train_chosen(folder, run, chosen, site, lease, data[drawn_by[run]]) for run in trials}
     closing = report(folder, lease, inputs=[_ended(future) for future in runs.values()])
     return Sweep(folder, opened.finished, runs, closing)
 

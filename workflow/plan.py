@@ -12,6 +12,7 @@ from rich.table import Table
 
 from fedhpc.data.paths import DataMissing
 from fedhpc.data.preparation import population_of, prepared_data
+from fedhpc.data.settings import DrawnPartition
 from fedhpc.experiment import Experiment, Run, RunSettings, TuningRun
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedule import make_schedule
@@ -52,12 +53,15 @@ class Cost:
     exact: bool
 
 
-def print_plan(experiment: Experiment, site: Site, console: Console) -> None:
+def print_plan(experiment: Experiment, site: Site, console: Console, draw: Path | None = None) -> None:
     """Prints the runs, those that tune among them, how they would share the site, and what each would cost.
 
-    Warns where a data file is still to be fetched. Raises ExperimentError where the data are not as the task says, or
-    an algorithm cannot work with their clients.
+    Where each trial has a partition of its own, trial 0's stands for all. ``draw`` is a file for the partition's
+    picture. Warns where a data file is still to be fetched. Raises ExperimentError where the data are not as the task
+    says, an algorithm cannot work with their clients, or there is nothing to draw or nowhere to draw it.
     """
+    if draw is not None:
+        _refuse_undrawable(experiment, draw)
     tuning = sum(1 for _ in tuning_runs(experiment))
     runs = tuning + sum(1 for _ in experiment.runs())
     before = f"{_count(tuning, 'tuning run')}, then " if tuning else ""
@@ -73,8 +77,13 @@ def print_plan(experiment: Experiment, site: Site, console: Console) -> None:
         try:
             prepared = prepared_data(experiment, Path(scratch))
         except DataMissing as missing:
+            if draw is not None:
+                raise
             console.print(f"warning: without the data there is no estimate.\n{missing}", markup=False, soft_wrap=True)
             return
+        if prepared is not None:
+            for line in _partition(experiment, prepared, draw):
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
         population = population_of(experiment.task, prepared)
         refuse_unfit(experiment, population)
         folder = default_folder(experiment)
@@ -99,6 +108,40 @@ def print_plan(experiment: Experiment, site: Site, console: Console) -> None:
             highlight=False,
             soft_wrap=True,
         )
+
+
+def _refuse_undrawable(experiment: Experiment, draw: Path) -> None:
+    from fedhpc.analysis.partition_figure import SUFFIXES
+
+    mistakes = []
+    if not isinstance(experiment.task, Classification):
+        mistakes.append("the null task has no data, so that there is no partition to draw; leave --draw out")
+    if draw.suffix.lower() not in SUFFIXES:
+        mistakes.append(f"'{draw.name}' is no picture that can be drawn; end its name in {', '.join(SUFFIXES)}")
+    if not draw.parent.is_dir():
+        mistakes.append(f"there is no folder {draw.parent}; make it first")
+    if mistakes:
+        raise ExperimentError(Path("--draw"), mistakes)
+
+
+def _partition(experiment: Experiment, prepared: Path, draw: Path | None) -> Iterator[str]:
+    """What each client got, in a line; and in a picture where one is asked for."""
+    from fedhpc.data.federated import open_prepared
+    from fedhpc.data.partition_words import asked, dealt
+
+    assert isinstance(experiment.task, Classification)
+    partition, data = experiment.task.partition, open_prepared(prepared)
+    counts = data.class_counts
+    own = isinstance(partition, DrawnPartition) and partition.each_trial
+    yield (
+        f"partition {asked(partition)}: {dealt(counts)}"
+        f"{'; every trial has one of its own, and this is trial 0' if own else ''}"
+    )
+    if draw is not None:
+        from fedhpc.analysis.partition_figure import partition_figure
+
+        partition_figure(counts, data.client_names, data.class_names, f"{asked(partition)}\n{dealt(counts)}", draw)
+        yield f"the partition is drawn in {draw}"
 
 
 def _privacy(experiment: Experiment, population: Population) -> Iterator[str]:

@@ -39,6 +39,14 @@ class FederatedData:
         return self.features.shape[1:]
 
     @property
+    def class_counts(self) -> NDArray[np.int64]:
+        """How many training examples of which class a client has, int64 [clients, classes]."""
+        clients = len(self.offsets) - 1
+        owner = np.repeat(np.arange(clients), np.diff(self.offsets))
+        counts = np.bincount(owner * self.classes + self.labels, minlength=clients * self.classes)
+        return counts.reshape(clients, self.classes)
+
+    @property
     def population(self) -> Population:
         """The clients as the scheduler sees them."""
         return Population(np.diff(self.offsets), self.stragglers)

@@ -1,7 +1,7 @@
 """A task's data made ready once: loaded, partitioned, ordered by client, and kept in a file that ranks map.
 
 1. load the source's examples, training and held-out;
-2. give every training example a client (the partition);
+2. give the training examples their clients (the partition);
 3. choose the straggler clients and take the straggler classes from the others;
 4. write the examples client by client, under a name that tells everything they depend on.
 """
@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from fedhpc.data.examples import Examples
 from fedhpc.data.federated import MAPPED, open_population, open_prepared
-from fedhpc.data.partitions import dirichlet, iid
+from fedhpc.data.partitions import ImpossiblePartition, owners
 from fedhpc.data.paths import find_data
-from fedhpc.data.settings import IID, ByColumn, DataFile, Partition, Stragglers, TextFile
+from fedhpc.data.settings import ByColumn, DataFile, Partition, Stragglers, TextFile
 from fedhpc.data.sources import load
 from fedhpc.data.stragglers import kept_examples, straggler_clients
 from fedhpc.federation.population import Population
@@ -66,13 +66,13 @@ def fingerprint_of(experiment: "Experiment") -> str:
         return fingerprint(experiment.task, experiment.file.parent)
 
 
-def prepared_data(experiment: "Experiment", folder: Path) -> Path | None:
-    """The experiment's data as ranks read them, in ``FOLDER/data``, prepared if they are not there yet; None for a null
-    task. Raises ExperimentError where the data are missing, not as the task says, or not for its model."""
+def prepared_data(experiment: "Experiment", folder: Path, trial: int = 0) -> Path | None:
+    """A trial's data as ranks read them, in ``FOLDER/data``, prepared if they are not there yet; None for a null task.
+    Raises ExperimentError where the data are missing, not as the task says, or not for its model."""
     if not isinstance(experiment.task, Classification):
         return None
     with _told_of(experiment.file):
-        path = prepare(experiment.task, experiment.seed, experiment.file.parent, folder / "data")
+        path = prepare(experiment.task, experiment.seed, experiment.file.parent, folder / "data", trial)
     mistakes = shape_mistakes(experiment.task.model, open_prepared(path).shape)
     if mistakes:
         raise ExperimentError(experiment.file, mistakes)
@@ -97,19 +97,22 @@ def _content(path: Path, size: int, modified: int) -> str:
         return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def prepare(task: Classification, seed: int, base: Path, folder: Path) -> Path:
+def prepare(task: Classification, seed: int, base: Path, folder: Path, trial: int = 0) -> Path:
     """The prepared file of this task's data, written if it is not there yet; see ``open_prepared``.
 
-    ``seed`` is the experiment's: every trial has the same data. ``folder`` is made if need be. Two processes may
-    prepare the same file at once. Raises ExperimentError where the data are not as the task says.
+    ``seed`` is the experiment's. Trials whose ``task.data_trial`` is the same share one file. ``folder`` is made if
+    need be. Two processes may prepare the same file at once. Raises ExperimentError where the data are not as the task
+    says.
     """
-    path = folder / f"{_digest(task, seed, fingerprint(task, base))}.hdf5"
+    trial = task.data_trial(trial)
+    path = folder / f"{_digest(task, seed, trial, fingerprint(task, base))}.hdf5"
     if path.exists():
         return path
     keeps_clients = isinstance(task.partition, ByColumn)
     examples = load(task.data, keeps_clients, sequential(seed, 0, Purpose.HELD_OUT), base)
-    owner, names = _owners(examples, task.partition, sequential(seed, 0, Purpose.PARTITION))
-    training = np.flatnonzero(~examples.held_out)
+    owner, names = _owners(examples, task.partition, sequential(seed, trial, Purpose.PARTITION), base)
+    dealt = owner >= 0
+    training, owner = np.flatnonzero(~examples.held_out)[dealt], owner[dealt]
     labels = examples.labels[training]
     classes: list[int] = []
     stragglers, kept = np.zeros(len(names), bool), np.ones(len(labels), bool)
@@ -140,23 +143,27 @@ def population_of(task: Task, prepared: Path | None) -> Population:
     return open_population(prepared)
 
 
-def _digest(task: Classification, seed: int, content: str) -> str:
+def _digest(task: Classification, seed: int, trial: int, content: str) -> str:
     settings = task.model_dump(mode="json", include={"data", "partition", "stragglers"}, exclude={"data": {"path"}})
-    return hashlib.sha256(json.dumps([FORMAT, settings, seed, content], sort_keys=True).encode()).hexdigest()
+    # Trial 0's has none in its name, as when all trials shared one file.
+    parts = [FORMAT, settings, seed, content, *([trial] if trial else [])]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def _owners(
-    examples: Examples, partition: Partition, generator: np.random.Generator
+    examples: Examples, partition: Partition, generator: np.random.Generator, base: Path
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The client of each training example, and the clients' names."""
+    """The client of each training example, -1 for none, and the clients' names. Raises ExperimentError where the
+    examples cannot be dealt."""
     labels = examples.labels[~examples.held_out]
     if isinstance(partition, ByColumn):
         assert examples.clients is not None  # a source that brings no clients was refused with the settings
         return examples.clients[~examples.held_out], examples.client_names
-    names = tuple(str(client) for client in range(partition.clients))
-    if isinstance(partition, IID):
-        return iid(partition, labels, generator), names
-    return dirichlet(partition, labels, generator), names
+    try:
+        owner = owners(partition, labels, generator)
+    except ImpossiblePartition as error:
+        raise ExperimentError(base, [f"task.partition.{error}"]) from None
+    return owner, tuple(str(client) for client in range(partition.clients))
 
 
 def _straggler_classes(

@@ -1,7 +1,7 @@
 import pytest
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from fedhpc.data.settings import DataFile, Dirichlet, Stragglers
+from fedhpc.data.settings import ClassPartition, DataFile, Dirichlet, Partition, Stragglers
 
 BOTH = {"source": "file", "path": "d.h5", "features": "x", "label": "y"}
 
@@ -54,3 +54,30 @@ def test_straggler_classes_are_named_once():
 
 def test_a_concentration_is_finite_and_positive():
     assert _sentence(Dirichlet, kind="dirichlet", clients=2, concentration=0) == "Input should be greater than 0"
+
+
+def test_the_fewest_classes_are_no_more_than_the_most():
+    told = _sentence(ClassPartition, kind="class_partition", clients=4, least_classes=3, most_classes=2)
+    assert told == "Value error, least_classes: 3 exceeds most_classes 2; lower it"
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"kind": "iid", "clients": 3},
+        {"kind": "dirichlet", "clients": 3, "concentration": 0.5},
+        {"kind": "dirichlet", "clients": 3, "concentration": 0.5, "empty_clients": False},
+        {"kind": "class_partition", "clients": 3, "least_classes": 1, "most_classes": 2, "mean": 9.0, "std": 2.0},
+        {"kind": "dual_dirichlet", "clients": 3, "size_concentration": 3.0, "class_concentration": 0.5},
+        {"kind": "dual_dirichlet", "clients": 3, "size_concentration": 3.0, "class_concentration": 1.0}
+        | {"empty_clients": True, "each_trial": True},
+        {"kind": "two_classes", "clients": 3, "least": 4, "sigma": 1.0, "each_trial": True},
+        {"kind": "by_column"},
+    ],
+)
+def test_a_partition_is_written_as_before_its_later_keys_came(block):
+    """Results' hashes are of what is written, so that a key's default must add nothing (law 5)."""
+    partitions = TypeAdapter(Partition)
+    read = partitions.validate_python(block)
+    assert partitions.dump_python(read, mode="json") == block
+    assert partitions.validate_python(partitions.dump_python(read)) == read

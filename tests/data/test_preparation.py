@@ -279,3 +279,52 @@ def test_straggler_classes_may_be_named_where_labels_are_words(tmp_path, opened)
     assert numbered.features.tolist() == named.features.tolist()
     with pytest.raises(ExperimentError, match=r"there is no class il; .* for the labels dead, ill, well"):
         opened(CSV, None, {"classes": ["il"], "clients": 1})
+
+
+def test_each_trial_has_a_partition_of_its_own_where_that_is_asked_for(task, tmp_path):
+    def prepared(trial, **keys):
+        return prepare(task(DIGITS, DIRICHLET | keys), 0, tmp_path, tmp_path / "out", trial)
+
+    shared = [prepared(trial) for trial in (0, 1, 7)]
+    assert len(set(shared)) == 1
+    assert prepared(1, each_trial=False) == shared[0]
+    own = [prepared(trial, each_trial=True) for trial in (0, 1, 7)]
+    assert len({*own, shared[0]}) == 4
+    first, zero, one, seven = (open_prepared(path) for path in (shared[0], *own))
+    np.testing.assert_array_equal(zero.features, first.features)
+    assert zero.offsets.tolist() == first.offsets.tolist()
+    assert len({tuple(data.offsets) for data in (zero, one, seven)}) == 3
+    # What is held out, and so what is dealt, is the same in all.
+    for other in (one, seven):
+        np.testing.assert_array_equal(other.test_features, first.test_features)
+        assert sorted(other.features.sum(axis=(1, 2))) == sorted(first.features.sum(axis=(1, 2)))
+        assert other.labels.tolist() != first.labels.tolist()
+
+
+def test_a_seeds_trials_are_not_another_seeds(task, tmp_path):
+    own = task(DIGITS, DIRICHLET | {"each_trial": True})
+    paths = [prepare(own, seed, tmp_path, tmp_path / "out", trial) for seed in (0, 1) for trial in (0, 1)]
+    assert len({tuple(open_prepared(path).offsets) for path in paths}) == 4
+
+
+def test_examples_that_nobody_gets_are_left_out(csv, opened):
+    # Ten of class 0 and seven of class 1, of which both clients get one and then an equal share of the rest: 4 and 2.5.
+    rows = [f"{number},{int(number >= 10)},a,0" for number in range(17)] + ["99,0,a,1"]
+    csv.write_text("\n".join(["x,y,c,s", *rows]) + "\n")
+    data = opened(CSV, {"kind": "two_classes", "clients": 2, "least": 1, "sigma": 0})
+    assert data.class_counts.tolist() == [[5, 3], [5, 3]]
+    assert len(set(data.features[:, 0].tolist())) == 16
+    assert data.labels.tolist() == [int(value >= 10) for value in data.features[:, 0]]
+    stragglers = opened(
+        CSV, {"kind": "two_classes", "clients": 2, "least": 1, "sigma": 0}, {"classes": [1], "clients": 1}
+    )
+    assert stragglers.class_counts.tolist() == [[5, 3], [5, 0]]
+
+
+def test_what_cannot_be_dealt_is_told_of_the_partition(csv, task, tmp_path):
+    partition = {"kind": "class_partition", "clients": 3, "least_classes": 1, "most_classes": 4}
+    with pytest.raises(ExperimentError) as error:
+        prepare(task(CSV, partition), 0, tmp_path, tmp_path / "out")
+    assert error.value.mistakes == [
+        "task.partition.most_classes: 4 exceeds the 3 classes of the training data; lower it"
+    ]

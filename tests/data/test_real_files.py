@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import h5py
 import numpy as np
+import pytest
 
 from fedhpc.data.sources.text_file import window_starts, with_single_spaces
 
@@ -21,6 +22,25 @@ def test_mnist_by_writer(shared_data, opened):
         rows = writers == int(data.client_names[client])
         mine = data.features[data.offsets[client] : data.offsets[client + 1]]
         np.testing.assert_array_equal(mine, (images[rows] / 255).astype(np.float32))
+
+
+def test_two_classes_on_mnist_come_near_fedcores_table_1(shared_data, tmp_path, opened):
+    # Table 1 counts all 70,000 images, of which each client's last tenth is held out. Here one image is, since
+    # something must be.
+    with h5py.File(shared_data / "mnist_by_writer.h5") as file:
+        labels = np.concatenate([file["y_train"][()], file["y_test"][()]]).astype(np.int64)
+    held_out = np.arange(len(labels)) == 0
+    np.savez(tmp_path / "labels.npz", x=labels.astype(np.float32), y=labels, s=held_out.astype(int))
+    names = {"features": ["x"], "label": "y", "split": "s", "held_out_value": 1}
+    source = {"source": "file", "path": "labels.npz", **names}
+    data = opened(source, {"kind": "two_classes", "clients": 1000})
+    sizes = data.population.examples
+    # 69,035 of a mean of 69 and a deviation of 106; of 40 draws of sigma 1.5 all deviations lie within 80 and 145.
+    assert sizes.sum() == pytest.approx(69_035, abs=100)
+    assert round(sizes.mean()) == 69
+    assert 80 < sizes.std() < 145
+    for user in (0, 9, 123):
+        assert set(np.flatnonzero(data.class_counts[user])) == {user % 10, (user + 1) % 10}
 
 
 def test_fashion_mnist_and_cifar10(shared_data, opened):

@@ -8,7 +8,7 @@ import pytest
 
 from fedhpc.data.preparation import population_of
 from fedhpc.experiment import load_experiment
-from tests.workflow.experiments import BUFFERED, SYNCHRONOUS, fedhpc, schedules_only, write
+from tests.workflow.experiments import BUFFERED, SYNCHRONOUS, digits, fedhpc, schedules_only, write
 from workflow import plan
 from workflow.sites import Site
 
@@ -96,3 +96,37 @@ def test_the_privacy_that_is_promised_is_told(tmp_path: Path) -> None:
     assert "given/slow: dp_ftrl with a noise multiplier of 3 spends epsilon " in planned.stdout
     wished = r"wished/slow: dp_ftrl with a noise multiplier of [\d.]+ spends epsilon 7 at delta 1e-05"
     assert re.search(wished, planned.stdout)
+
+
+def test_the_partition_is_told_and_drawn(tmp_path: Path) -> None:
+    content = digits(40)
+    own = {"kind": "class_partition", "clients": 6, "least_classes": 2, "most_classes": 2, "each_trial": True}
+    content["task"] = {**content["task"], "partition": own, "stragglers": None}
+    experiment = write(tmp_path / "small.yaml", content)
+    done = fedhpc("plan", experiment, "--draw", tmp_path / "who.png")
+    assert done.returncode == 0, done.stderr
+    told = r"partition class_partition \(least_classes 2, most_classes 2, mean 10, std 3\): 6 clients with \d+ to "
+    told += r"\d+ training examples \(median \d+\) of 2 classes; every trial has one of its own, and this is trial 0\n"
+    assert re.search(told, done.stdout), done.stdout
+    assert f"the partition is drawn in {tmp_path / 'who.png'}" in done.stdout
+    assert (tmp_path / "who.png").read_bytes().startswith(b"\x89PNG")
+    assert "partition" not in fedhpc("plan", write(tmp_path / "null.yaml", schedules_only())).stdout
+
+
+def test_what_cannot_be_drawn_is_told_at_once(tmp_path: Path) -> None:
+    null = write(tmp_path / "null.yaml", schedules_only())
+    done = fedhpc("plan", null, "--draw", tmp_path / "absent" / "who.jpg")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        "--draw:",
+        "  the null task has no data, so that there is no partition to draw; leave --draw out",
+        "  'who.jpg' is no picture that can be drawn; end its name in .png, .pdf, .svg",
+        f"  there is no folder {tmp_path / 'absent'}; make it first",
+    ]
+    content = digits(40)
+    absent = {"source": "file", "path": "absent.csv", "features": "*", "label": "y", "held_out": 0.2}
+    content["task"] = {**content["task"], "data": absent}
+    done = fedhpc("plan", write(tmp_path / "own.yaml", content), "--draw", tmp_path / "who.png")
+    assert done.returncode == 2
+    assert "there is no file 'absent.csv'" in done.stderr
+    assert not (tmp_path / "who.png").exists()

@@ -159,7 +159,7 @@ class _MeasuredCell:
         if self._bare_loop is None:
             from workflow.bench.bare_loop import BareLoop
 
-            prepared = prepared_data(self._experiment, self._folder)
+            prepared = prepared_data(self._experiment, self._folder, self._cell.trial)
             assert prepared is not None
             rank, ranks = (self._world.rank, self._world.size) if self._world is not None else (0, 1)
             device = self._step_taken()["device"]

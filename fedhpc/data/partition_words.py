@@ -1,0 +1,35 @@
+"""A partition in a line: what was asked for, and what the clients got."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedhpc.data.settings import Partition
+
+
+def asked(partition: Partition) -> str:
+    """``class_partition (least_classes 3, most_classes 5, ...)``: the kind and its own keys."""
+    keys = partition.model_dump(exclude={"kind", "clients", "each_trial", "empty_clients"})
+    own = ", ".join(f"{key} {value:g}" for key, value in keys.items())
+    return f"{partition.kind} ({own})" if own else partition.kind
+
+
+def dealt(counts: NDArray[np.int64]) -> str:
+    """``10 clients with 88 to 260 training examples (median 139) of 3 to 5 classes``. ``counts``: training examples,
+    int64 [clients, classes]. Clients without any are left out of the ranges, and told."""
+    sizes, classes = counts.sum(axis=1), np.count_nonzero(counts, axis=1)
+    empty = int(np.count_nonzero(sizes == 0))
+    words = f"{_number(len(counts), 'client')}"
+    if empty < len(counts):
+        held = sizes[sizes > 0]
+        middle = "" if held.min() == held.max() else f" (median {np.median(held):,.0f})"
+        words += f" with {_range(held, 'training example')}{middle} of {_range(classes[sizes > 0], 'class', 'classes')}"
+    return f"{words}; {empty:,} of them {'is' if empty == 1 else 'are'} empty" if empty else words
+
+
+def _range(values: NDArray[np.int64], noun: str, nouns: str | None = None) -> str:
+    low, high = int(values.min()), int(values.max())
+    return _number(high, noun, nouns) if low == high else f"{low:,} to {_number(high, noun, nouns)}"
+
+
+def _number(number: int, noun: str, nouns: str | None = None) -> str:
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"

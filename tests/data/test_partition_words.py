@@ -1,0 +1,26 @@
+import numpy as np
+import pytest
+
+from fedhpc.data.partition_words import asked, dealt
+from fedhpc.data.settings import IID, ByColumn, ClassPartition
+
+
+def test_what_was_asked_for():
+    assert asked(IID(kind="iid", clients=5, each_trial=True)) == "iid"
+    assert asked(ByColumn(kind="by_column")) == "by_column"
+    partition = ClassPartition(kind="class_partition", clients=5, least_classes=2, most_classes=4, empty_clients=True)
+    assert asked(partition) == "class_partition (least_classes 2, most_classes 4, mean 10, std 3)"
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ([[1, 2], [0, 9]], "2 clients with 3 to 9 training examples (median 6) of 1 to 2 classes"),
+        ([[1, 2], [2, 1]], "2 clients with 3 training examples of 2 classes"),
+        ([[1, 0]], "1 client with 1 training example of 1 class"),
+        ([[1000, 2000], [0, 0]], "2 clients with 3,000 training examples of 2 classes; 1 of them is empty"),
+        ([[0, 0], [0, 0]], "2 clients; 2 of them are empty"),
+    ],
+)
+def test_what_the_clients_got(counts, words):
+    assert dealt(np.array(counts)) == words
