@@ -19,6 +19,7 @@ from fedhpc.budget import MOST_EVALUATIONS, Budget, Evaluation
 from fedhpc.federation.schedulers import Algorithm
 from fedhpc.latency.scenario import Scenario
 from fedhpc.mistakes import ExperimentError, sentences
+from fedhpc.normalization import normalization_mistakes
 from fedhpc.overrides import Overrides, algorithm_with, override_mistakes
 from fedhpc.published import Published
 from fedhpc.settings import Name, Settings
@@ -372,6 +373,8 @@ def load_experiment(path: Path) -> Experiment:
         experiment = Experiment.model_validate(filled)
     except ValidationError as error:
         raise ExperimentError(path, [*sentences(error, Experiment, raw, filled), *told]) from None
+    if not told and isinstance(experiment.task, Classification):
+        told = normalization_mistakes(experiment.task.model, experiment.tried())
     if told:
         raise ExperimentError(path, told)
     experiment._file = path.resolve()

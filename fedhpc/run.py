@@ -242,7 +242,7 @@ def _train(
     engine = Engine(
         lived.schedule,
         lived.recorder,
-        ServerModel(settings.algorithm, initial, noise),
+        ServerModel(settings.algorithm, initial, noise, training.statistics),
         OwnRank(training),
         ranks,
         Rest(),

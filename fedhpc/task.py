@@ -4,8 +4,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from fedhpc.data.settings import ByColumn, DataFile, Digits, DrawnPartition, Partition, Source, Stragglers, Synthetic
-from fedhpc.models.settings import Model
+from fedhpc.data.settings import (
+    ByColumn,
+    DataFile,
+    Digits,
+    DrawnPartition,
+    Partition,
+    Source,
+    Stragglers,
+    Synthetic,
+    TextFile,
+)
+from fedhpc.models.settings import Model, ShakespeareLSTM
 from fedhpc.settings import Settings
 
 
@@ -43,6 +53,14 @@ class Classification(Settings):
         if stragglers and stragglers.clients > clients:
             raise ValueError(f"stragglers.clients: {stragglers.clients} exceeds {source}.clients {clients}; lower it")
         return stragglers
+
+    @field_validator("model")
+    @classmethod
+    def _characters_come_from_a_text(cls, model: Model, others: ValidationInfo) -> Model:
+        data = others.data.get("data")
+        if isinstance(model, ShakespeareLSTM) and data is not None and not isinstance(data, TextFile):
+            raise ValueError(f"model.name: {model.name} reads characters; take data of source text, or another model")
+        return model
 
     @property
     def has_stragglers(self) -> bool:

@@ -64,7 +64,7 @@ class Federation:
         return Engine(
             make_schedule(self.settings, self.data.population),
             Recorder(self.settings.evaluation),
-            ServerModel(self.settings.algorithm, initial),
+            ServerModel(self.settings.algorithm, initial, statistics=training.statistics),
             own or Own(training),
             others or TrainingRanks(None),
             Rest(),

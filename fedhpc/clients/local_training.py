@@ -27,6 +27,7 @@ from fedhpc.clients.work import NO_TEACHER, Member, ShardCounts
 from fedhpc.data.federated import FederatedData
 from fedhpc.models.architectures import build_model
 from fedhpc.models.dropout import noise_bytes
+from fedhpc.models.flat import count_statistics
 from fedhpc.models.settings import Model
 from fedhpc.streams import ParticipationStream, Purpose, sequential
 
@@ -41,7 +42,8 @@ _CHUNK_BYTES = 1 << 22
 
 
 class LocalTraining:
-    """One rank's workspace: models that train together, and the clients' data."""
+    """One rank's workspace: models that train together, and the clients' data. Of a model's vector the last
+    ``statistics`` entries are running statistics; a model that has any trains one client at a time."""
 
     def __init__(
         self, model: Model, client: ClientSettings, data: FederatedData, seed: int, trial: int, choice: StepChoice
@@ -60,11 +62,13 @@ class LocalTraining:
         self._is_straggler_class = self._is_straggler_class.to(device)
         module = _initial_model(model, data, seed, trial)
         self._noise_bytes = noise_bytes(module, data.shape)
+        self.statistics = count_statistics(module)
         self._steps = make_steps(module.to(device), data.shape, client, choice)
         self._on_device: dict[int, tuple[Vector, torch.Tensor]] = {}
 
     def initial_weights(self) -> Vector:
-        """Version 0: float32 [parameters], drawn from the trial's own stream. Call it before any training."""
+        """Version 0: float32 [parameters + statistics], drawn from the trial's own stream. Call it before any
+        training."""
         copy: Vector = self._steps.weights[0].cpu().numpy().copy()
         return copy
 
@@ -77,7 +81,8 @@ class LocalTraining:
     def update(
         self, versions: Mapping[int, Vector], members: Sequence[Member], between_steps: Callable[[], None]
     ) -> Vector:
-        """Trains a stack and returns the weighted sum of its members' deltas (start minus end), float32 [parameters].
+        """Trains a stack and returns the weighted sum of its members' deltas (start minus end), float32 [parameters +
+        statistics]. Of running statistics it is the weighted sum of where they end, which no clip shortens.
 
         ``versions`` holds, by their ids, the weights that the members start from and their teachers'. A client's
         examples are reshuffled at every pass; a pass's last batch may be short. ``between_steps`` is called before
@@ -89,11 +94,16 @@ class LocalTraining:
         self._steps.begin(start, teachers)
         for chunk in self._chunks(ordered):
             self._steps.train(chunk, between_steps)
-        delta = start - self._steps.weights[: len(ordered)]
+        end = self._steps.weights[: len(ordered)]
+        delta = start - end
         weights = torch.tensor([member.weight for member in ordered], dtype=torch.float64, device=self._device)
+        parameters = delta.shape[1] - self.statistics
+        statistics = weights.float() @ end[:, parameters:] if self.statistics else None
         if self._client.clip is not None:
-            weights *= clip_factors(delta, self._client.clip)
+            weights *= clip_factors(delta[:, :parameters], self._client.clip)
         update = delta[0].mul_(weights[0]) if len(ordered) == 1 else weights.float() @ delta
+        if statistics is not None:
+            update[parameters:] = statistics
         result: Vector = update.cpu().numpy()
         return result
 

@@ -87,7 +87,8 @@ class Evaluate:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A stack's answer: the weighted sum of its members' deltas (start minus end), float32 [parameters]."""
+    """A stack's answer: the weighted sum of its members' deltas (start minus end), and of running statistics that of
+    where they end, float32 [parameters + statistics]."""
 
     makes: int
     place: int

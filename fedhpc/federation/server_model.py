@@ -11,6 +11,7 @@ from fedhpc.federation.auxiliary_model import AuxiliaryModel
 from fedhpc.federation.moving_average import MovingAverage
 from fedhpc.federation.privacy_budget import Noise
 from fedhpc.federation.round_deltas import RoundDelta, RoundDeltas
+from fedhpc.federation.running_statistics import moved_to_clients
 from fedhpc.federation.schedulers import AnyAlgorithm
 from fedhpc.federation.schedulers.fare_dust import FareDustSettings
 from fedhpc.federation.schedulers.feast import FeastSettings
@@ -22,12 +23,17 @@ State = dict[str, NDArray[np.generic]]
 
 
 class ServerModel:
-    """Applies server updates in their order. ``initial``: version 0, float32 [parameters]. ``noise``: what is added to
-    an update's weighted sum."""
+    """Applies server updates in their order. ``initial``: version 0, float32 [parameters + statistics]. ``noise``: what
+    is added to an update's weighted sum. ``statistics``: how many of a version's last entries are running statistics,
+    which move by their own rule."""
 
-    def __init__(self, algorithm: AnyAlgorithm, initial: Vector, noise: Noise | None = None) -> None:
+    def __init__(
+        self, algorithm: AnyAlgorithm, initial: Vector, noise: Noise | None = None, statistics: int = 0
+    ) -> None:
         self._noise = noise
-        self._aggregator = Aggregator(algorithm.server_optimizer, initial)
+        self._parameters = len(initial) - statistics
+        self._aggregator = Aggregator(algorithm.server_optimizer, initial[: self._parameters])
+        self._statistics = initial[self._parameters :].copy()
         self._averages = MovingAverage(algorithm.ema, initial) if algorithm.ema is not None else None
         self._auxiliary = None
         if isinstance(algorithm, FeastSettings):
@@ -45,15 +51,15 @@ class ServerModel:
     def apply(
         self, update: ServerUpdate, totals: Mapping[int | None, Vector], versions: Mapping[int, Vector]
     ) -> Vector:
-        """The next version's weights, float32 [parameters].
+        """The next version, float32 [parameters + statistics].
 
-        ``totals``: under None the weighted sum of the update's deltas, under a round the sum of its late ones; absent
-        where nobody had an example. ``versions``: weights by version; of those that the update's clients start from
-        where it moves to their models, and of closed rounds.
+        ``totals``: under None the weighted sum of the update's deltas and of where its statistics end, under a round
+        the sum of its late ones; absent where nobody had an example. ``versions``: weights by version; of those that
+        the update's clients start from where it moves to their models, and of closed rounds.
         """
         for start, clients in Counter(late.version for late in update.late).items():
             self.deltas.add(start, totals.get(start), clients)
-        weights = self._step(update, totals.get(None), versions) if update.version else self._aggregator.weights()
+        weights = self._step(update, totals.get(None), versions) if update.version else self._weights()
         for start in update.closed:
             delta = self.deltas.by_round.pop(start)
             assert self._auxiliary is not None
@@ -65,28 +71,39 @@ class ServerModel:
         return weights
 
     def _step(self, update: ServerUpdate, total: Vector | None, versions: Mapping[int, Vector]) -> Vector:
-        gradient = np.zeros_like(self._aggregator.weights()) if total is None else total
+        gradient = np.zeros(self._parameters, np.float32) if total is None else total[: self._parameters]
         if update.moves_to_clients:
             before = self._aggregator.weights()
             # a (w - w_client) = a (w - w_start) + a delta.
             for client_update, weight in zip(update.updates, update.weights, strict=True):
-                gradient = gradient + np.float32(weight) * (before - versions[client_update.version])
+                start = versions[client_update.version][: self._parameters]
+                gradient = gradient + np.float32(weight) * (before - start)
         if update.keeps_delta:
             self.deltas.by_round[update.version - 1] = RoundDelta(
                 gradient * np.float32(1 / update.weights[0]), len(update.updates)
             )
         if self._noise is not None:
             gradient = gradient + self._noise(update)
-        weights = self._aggregator.step(gradient)
+        if len(self._statistics) and total is not None:
+            # Who has no example has no statistics either.
+            trained = sum(weight for one, weight in zip(update.updates, update.weights, strict=True) if one.steps)
+            self._statistics = moved_to_clients(self._statistics, total[self._parameters :], trained)
+        weights = self._beside_statistics(self._aggregator.step(gradient))
         if self._averages is not None:
             self._averages.add(weights)
         return weights
+
+    def _weights(self) -> Vector:
+        return self._beside_statistics(self._aggregator.weights())
+
+    def _beside_statistics(self, parameters: Vector) -> Vector:
+        return np.concatenate([parameters, self._statistics]) if len(self._statistics) else parameters
 
     def output(self) -> Vector:
         """A copy of the model to evaluate now."""
         if self._averages is not None:
             return self._averages.model()
-        return self._aggregator.weights() if self._auxiliary is None else self._auxiliary.model()
+        return self._weights() if self._auxiliary is None else self._auxiliary.model()
 
     def teacher(self, teacher: int, version: int, weights: Vector) -> Vector:
         """The teacher with this id of a client that starts from ``version``, whose ``weights`` are given: Algorithm 1
@@ -98,16 +115,20 @@ class ServerModel:
         return weights - np.float32(self._teacher_rate) * mean
 
     def state(self) -> State:
-        """The global weights, the optimiser's and the output model's state, for a checkpoint; without the deltas."""
+        """The global weights, the statistics, the optimiser's and the output model's state, for a checkpoint; without
+        the deltas."""
         output = self._averages if self._averages is not None else self._auxiliary
         apart = output.state() if output is not None else {}
-        return self._aggregator.state() | {f"output_{name}": value for name, value in apart.items()}
+        own = {"statistics": self._statistics.copy()} if len(self._statistics) else {}
+        return self._aggregator.state() | own | {f"output_{name}": value for name, value in apart.items()}
 
     def restore(self, state: State) -> None:
         """Puts back what ``state()`` gave."""
         prefix = "output_"
         apart = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
         self._aggregator.restore({name: value for name, value in state.items() if not name.startswith(prefix)})
+        if len(self._statistics):
+            self._statistics = state["statistics"].astype(np.float32)
         if self._averages is not None:
             self._averages.restore(apart)
         if self._auxiliary is not None:

@@ -5,10 +5,23 @@ from itertools import pairwise
 
 from torch import nn
 
+from fedhpc.models.cifar10_resnet18 import cifar10_resnet18
 from fedhpc.models.cifar100_resnet18 import cifar100_resnet18
 from fedhpc.models.emnist_cnn import emnist_cnn
+from fedhpc.models.fedcore_cnn import fedcore_cnn
 from fedhpc.models.mnist_cnn import mnist_cnn
-from fedhpc.models.settings import EMNISTCNN, MLP, MNISTCNN, CIFAR100ResNet18, Logistic, Model
+from fedhpc.models.settings import (
+    EMNISTCNN,
+    MLP,
+    MNISTCNN,
+    CIFAR10ResNet18,
+    CIFAR100ResNet18,
+    FedCoreCNN,
+    Logistic,
+    Model,
+    ShakespeareLSTM,
+)
+from fedhpc.models.shakespeare_lstm import shakespeare_lstm
 from fedhpc.models.stackoverflow_lstm import stackoverflow_lstm
 
 
@@ -29,6 +42,12 @@ def build_model(settings: Model, shape: tuple[int, ...], classes: int) -> nn.Mod
             return mnist_cnn(shape, classes)
         case CIFAR100ResNet18():
             return cifar100_resnet18(shape, classes)
+        case CIFAR10ResNet18():
+            return cifar10_resnet18(shape, classes)
+        case FedCoreCNN():
+            return fedcore_cnn(shape, classes)
+        case ShakespeareLSTM():
+            return shakespeare_lstm(classes)
         case _:
             return stackoverflow_lstm(classes)
 

@@ -14,8 +14,8 @@ from torch import nn
 from fedhpc.models.dropout import KeyedDropout
 from fedhpc.models.layers import Residual
 
-_OUTPUT_IS_FREE = (nn.Conv2d, nn.Linear, nn.GroupNorm, nn.MaxPool2d, Residual)
-_KEEPS_CHANNELS = nn.ReLU | nn.MaxPool2d | nn.GroupNorm | KeyedDropout
+_OUTPUT_IS_FREE = (nn.Conv2d, nn.Linear, nn.GroupNorm, nn.BatchNorm2d, nn.MaxPool2d, Residual)
+_KEEPS_CHANNELS = nn.ReLU | nn.MaxPool2d | nn.GroupNorm | nn.BatchNorm2d | KeyedDropout
 
 
 def channels_last(module: nn.Module) -> nn.Module:

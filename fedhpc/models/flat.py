@@ -1,7 +1,9 @@
-"""A model's weights as one flat vector: parameter after parameter, each in the order of its memory.
+"""A model as one flat vector: parameter after parameter, each in the order of its memory, then the running statistics.
 
 A parameter that is kept channels-last therefore lies channels-last in the vector too. Aggregation, optimisers and
-norms treat all weights alike, so that the order is of no consequence to them.
+norms treat all weights alike, so that the order is of no consequence to them. The statistics of batch normalisation,
+its running means and variances, are no weights: they are the vector's last entries, so that all who treat weights can
+leave them aside.
 """
 
 from collections.abc import Iterator
@@ -11,26 +13,41 @@ from torch import nn
 
 
 def flatten(module: nn.Module) -> torch.Tensor:
-    """A copy of the module's parameters, float32 [parameters]."""
-    return torch.cat([_in_memory_order(parameter.detach()) for parameter in module.parameters()])
+    """A copy of the module's parameters and statistics, float32 [parameters + statistics]."""
+    return torch.cat([_in_memory_order(tensor.detach()) for tensor in _tensors(module)])
 
 
 def bind(module: nn.Module, weights: torch.Tensor) -> None:
-    """Makes the module's parameters views of ``weights``, float32 [parameters]."""
-    for parameter, view in zip(module.parameters(), views(module, weights), strict=True):
-        parameter.data = view
+    """Makes the module's parameters and statistics views of ``weights``, float32 [parameters + statistics]."""
+    for tensor, view in zip(_tensors(module), views(module, weights), strict=True):
+        tensor.data = view
 
 
 def views(module: nn.Module, vector: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The pieces of ``vector``, float32 [parameters], each with a parameter's shape and order of memory."""
+    """The pieces of ``vector``, float32 [parameters + statistics], each with the shape and order of memory of a
+    parameter or, after all of these, of a statistic."""
     position = 0
-    for parameter in module.parameters():
-        piece = vector[position : position + parameter.numel()]
-        yield piece.as_strided(parameter.shape, parameter.stride(), piece.storage_offset())
-        position += parameter.numel()
+    for tensor in _tensors(module):
+        piece = vector[position : position + tensor.numel()]
+        yield piece.as_strided(tensor.shape, tensor.stride(), piece.storage_offset())
+        position += tensor.numel()
 
 
-def _in_memory_order(parameter: torch.Tensor) -> torch.Tensor:
-    strides = parameter.stride()
-    order = sorted(range(parameter.dim()), key=lambda axis: (-strides[axis], axis))
-    return parameter.permute(order).reshape(-1)
+def count_statistics(module: nn.Module) -> int:
+    """How many of the vector's last entries are statistics."""
+    return sum(statistic.numel() for statistic in _statistics(module))
+
+
+def _statistics(module: nn.Module) -> list[torch.Tensor]:
+    # torch also counts the batches, in whole numbers, for an average that no model here takes.
+    return [buffer for buffer in module.buffers() if buffer.is_floating_point()]
+
+
+def _tensors(module: nn.Module) -> list[torch.Tensor]:
+    return [*module.parameters(), *_statistics(module)]
+
+
+def _in_memory_order(tensor: torch.Tensor) -> torch.Tensor:
+    strides = tensor.stride()
+    order = sorted(range(tensor.dim()), key=lambda axis: (-strides[axis], axis))
+    return tensor.permute(order).reshape(-1)

@@ -36,6 +36,26 @@ class GlobalAverage(nn.Module):
         return x.mean((2, 3))
 
 
+class Codes(nn.Module):
+    """Whole numbers as an embedding takes them: float32 or int64 [batch, ...] to int64."""
+
+    def forward(self, codes: torch.Tensor) -> torch.Tensor:
+        return codes.long()
+
+
+class LastState(nn.Module):
+    """torch's LSTM, ``layers`` of them one on the other: float32 [batch, time, inputs] to the topmost state after the
+    last step, [batch, units]."""
+
+    def __init__(self, inputs: int, units: int, layers: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(inputs, units, layers, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        states: torch.Tensor = self.lstm(x)[0]
+        return states[:, -1]
+
+
 class LSTM(nn.Module):
     """One layer of long short-term memory, from a state of zeros (Hochreiter and Schmidhuber 1997; Gers et al. 2000).
 

@@ -38,6 +38,24 @@ class CIFAR100ResNet18(Settings):
     name: Literal["cifar100_resnet18"]
 
 
+class CIFAR10ResNet18(Settings):
+    """ResNet-18 with batch normalisation (FedCompass)."""
+
+    name: Literal["cifar10_resnet18"]
+
+
+class FedCoreCNN(Settings):
+    """Two padded convolutions, each with pooling, and two fully connected layers (McMahan et al. 2017; FedCore)."""
+
+    name: Literal["fedcore_cnn"]
+
+
+class ShakespeareLSTM(Settings):
+    """An LSTM of two layers that scores the next character of a text (Caldas et al. 2018; FedCore)."""
+
+    name: Literal["shakespeare_lstm"]
+
+
 class StackOverflowLSTM(Settings):
     """An LSTM that scores each next token of a sentence (Reddi et al. 2021; Hard et al.)."""
 
@@ -45,5 +63,19 @@ class StackOverflowLSTM(Settings):
 
 
 Model = Annotated[
-    Logistic | MLP | EMNISTCNN | MNISTCNN | CIFAR100ResNet18 | StackOverflowLSTM, Field(discriminator="name")
+    Logistic
+    | MLP
+    | EMNISTCNN
+    | MNISTCNN
+    | FedCoreCNN
+    | CIFAR100ResNet18
+    | CIFAR10ResNet18
+    | ShakespeareLSTM
+    | StackOverflowLSTM,
+    Field(discriminator="name"),
 ]
+
+
+def keeps_running_statistics(model: Model) -> bool:
+    """Whether the model normalises by means and variances that it gathers while it trains."""
+    return isinstance(model, CIFAR10ResNet18)

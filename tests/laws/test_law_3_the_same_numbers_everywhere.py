@@ -14,6 +14,7 @@ from fedhpc.federation.checkpoint import load_checkpoint, save_checkpoint
 from fedhpc.federation.engine import Engine
 from tests.federations import DENSE, Federation, Ranks, by_the_papers, reference, trained
 from tests.mpi import mpi, numbers, run_command
+from tests.pictures import PLAIN, picture_experiment
 
 ALGORITHMS = ["over", "prox", "fedbuff"]
 _ROUNDS = {"cohort": 3, "over_selection": 5}
@@ -45,6 +46,8 @@ LATE: dict[str, Any] = {
     },
 }
 """Those whose server does more than step along one weighted sum."""
+WITH_STATISTICS = ["fedbuff_sum", "fedasync"]
+"""Of ``tests.pictures``."""
 
 
 @pytest.mark.parametrize("step", ["{}", "{clients: 3}", "{form: channels_last}"])
@@ -75,6 +78,17 @@ def test_the_same_bytes_with_1_2_and_4_ranks_where_late_clients_are_heard(
         found = {ranks: numbers(cell.file(tmp_path / str(ranks), ".h5")) for ranks in (1, 2, 4)}
         assert found[2] == found[1]
         assert found[4] == found[1]
+
+
+def test_the_same_bytes_with_1_and_2_ranks_where_a_model_keeps_statistics(tmp_path: Path) -> None:
+    file, cells = picture_experiment(tmp_path), Run(",".join(WITH_STATISTICS), "domain", 1)
+    for ranks in (1, 2):
+        finished = mpi(ranks, run_command(file, cells, tmp_path / str(ranks), step="{form: plain}"))
+        assert finished.returncode == 0, finished.stderr
+    for algorithm in WITH_STATISTICS:
+        cell = Run(algorithm, "domain", 1)
+        found = {ranks: numbers(cell.file(tmp_path / str(ranks), ".h5")) for ranks in (1, 2)}
+        assert found[2] == found[1]
 
 
 class Killed(Exception):
@@ -145,6 +159,31 @@ def test_algorithms_that_hear_late_clients_give_the_papers_models_after_any_kill
     assert engine.evaluated.keys() == evaluations.keys()
     for version, shards in evaluations.items():
         np.testing.assert_allclose(engine.evaluated[version][0].loss, shards[0].loss, rtol=1e-4)
+
+
+@pytest.mark.parametrize("algorithm", WITH_STATISTICS)
+def test_statistics_outlast_a_kill(tmp_path: Path, algorithm: str) -> None:
+    federation = Federation.of(picture_experiment(tmp_path), algorithm)
+    federation.choice = PLAIN
+    untroubled = federation.engine()
+    untroubled.run()
+    path = tmp_path / "trial-0.checkpoint"
+
+    def pulse(engine: Engine) -> None:
+        if engine.applied == 1:
+            save_checkpoint(path, engine.checkpoint(), "digest", federation.choice)
+            raise Killed
+
+    with pytest.raises(Killed):
+        federation.engine(Ranks(federation.training(), random.Random(algorithm)), pulse=pulse).run()
+    checkpoint = load_checkpoint(path, "digest", federation.choice)
+    assert checkpoint is not None
+    resumed = federation.engine(Ranks(federation.training(), random.Random(algorithm)))
+    resumed.restore(checkpoint)
+    resumed.run()
+    assert resumed.output().tobytes() == untroubled.output().tobytes()
+    assert resumed.checkpoint().server["statistics"].tobytes() == untroubled.checkpoint().server["statistics"].tobytes()
+    assert resumed.evaluated == untroubled.evaluated
 
 
 def test_a_resumed_run_recomputes_nothing_that_its_checkpoint_holds(tiny: Callable[..., Path]) -> None:

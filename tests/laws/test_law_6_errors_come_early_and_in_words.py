@@ -25,6 +25,12 @@ CASES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         lambda settings: settings["task"].update(model={"name": "emnist_cnn"}),
         "task.model.name: emnist_cnn takes images",
     ),
+    "a model whose statistics the algorithm has no rule for": (
+        lambda settings: (
+            settings["task"].update(model={"name": "cifar10_resnet18"}) or settings["client"].update(distillation=0.1)
+        ),
+        "task.model.name: cifar10_resnet18 keeps running statistics, which a teacher has no rule for",
+    ),
     "a straggler class that nobody has": (
         lambda settings: settings["task"]["stragglers"].update(classes=[9]),
         "task.stragglers.classes",

@@ -7,7 +7,7 @@ from fedhpc.models.architectures import build_model
 from fedhpc.models.channels_last import channels_last
 from fedhpc.models.dropout import KeyedDropout, give_noise, noise_bytes
 from fedhpc.models.layers import GlobalAverage, Image, Residual
-from fedhpc.models.settings import EMNISTCNN, MLP, MNISTCNN, CIFAR100ResNet18
+from fedhpc.models.settings import EMNISTCNN, MLP, MNISTCNN, CIFAR10ResNet18, CIFAR100ResNet18, FedCoreCNN
 
 MODELS = [
     (MLP(name="mlp", hidden=[7, 4]), (6,)),
@@ -15,6 +15,8 @@ MODELS = [
     (EMNISTCNN(name="emnist_cnn"), (9, 8, 2)),
     (MNISTCNN(name="mnist_cnn"), (16, 18, 3)),
     (CIFAR100ResNet18(name="cifar100_resnet18"), (12, 10, 3)),
+    (CIFAR10ResNet18(name="cifar10_resnet18"), (12, 10, 3)),
+    (FedCoreCNN(name="fedcore_cnn"), (9, 10, 2)),
 ]
 
 
@@ -40,7 +42,7 @@ def test_the_same_function_from_the_same_parameters(settings, shape):
     assert torch.equal(x, kept)
     flattened = next(layer.weight for layer in module if isinstance(layer, nn.Linear))
     for parameter, gradient, our_gradient in zip(module.parameters(), gradients, our_gradients, strict=True):
-        if parameter is flattened and len(shape) > 1 and not isinstance(settings, CIFAR100ResNet18):
+        if parameter is flattened and len(shape) > 1 and not isinstance(settings, CIFAR100ResNet18 | CIFAR10ResNet18):
             channels = [layer.out_channels for layer in module if isinstance(layer, nn.Conv2d)][-1]
             # Its columns are in the order (height, width, channels).
             our_gradient = our_gradient.view(len(gradient), -1, channels).transpose(1, 2).flatten(1)

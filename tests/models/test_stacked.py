@@ -6,7 +6,7 @@ from torch.nn.functional import cross_entropy
 from fedhpc.models.architectures import build_model
 from fedhpc.models.dropout import KeyedDropout, give_noise, noise_bytes
 from fedhpc.models.layers import LSTM, Image
-from fedhpc.models.settings import EMNISTCNN, MLP, MNISTCNN, CIFAR100ResNet18, Logistic, StackOverflowLSTM
+from fedhpc.models.settings import EMNISTCNN, MLP, MNISTCNN, CIFAR100ResNet18, FedCoreCNN, Logistic, StackOverflowLSTM
 from fedhpc.models.stacked import StackedModel
 
 CLIENTS, BATCH = 3, 4
@@ -18,6 +18,7 @@ MODELS = [
     (EMNISTCNN(name="emnist_cnn"), (8, 9), 5),
     (EMNISTCNN(name="emnist_cnn"), (9, 8, 2), 5),
     (MNISTCNN(name="mnist_cnn"), (16, 18), 5),
+    (FedCoreCNN(name="fedcore_cnn"), (9, 10, 2), 5),
     (CIFAR100ResNet18(name="cifar100_resnet18"), (12, 10, 3), 5),
     (StackOverflowLSTM(name="stackoverflow_lstm"), (6,), 11),
 ]

@@ -2,7 +2,7 @@
 
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.step_choice import Device, StepChoice, StepWishes
-from fedhpc.models.settings import MLP, Logistic, Model
+from fedhpc.models.settings import MLP, Logistic, Model, ShakespeareLSTM, keeps_running_statistics
 
 _STACKS_A_SERVER_UPDATE = 4
 """Stacks that a server update has at least, for ranks to share; not a matter of how many there are (law 3)."""
@@ -12,6 +12,7 @@ _STACK_BYTES = {"cpu": 1 << 26, "cuda": 1 << 33}
 """What a stack's weights may take, beside as much for their gradients."""
 
 _STACKING = ("dense", "stacked")
+_EAGER = ("channels_last", "plain")
 
 
 class UnfitChoice(ValueError):
@@ -56,6 +57,8 @@ def mistake(way: StepChoice, model: Model, client: ClientSettings) -> str | None
     """Why this way cannot be for this model, or None."""
     if way.form == "dense" and not _has_closed_form(model, client, way.device):
         return "step.form: dense is for logistic and mlp in fp32 on a CPU; name another"
+    if way.form not in _EAGER and (keeps_running_statistics(model) or isinstance(model, ShakespeareLSTM)):
+        return f"step.form: {model.name} trains as torch's module, one client at a time; name channels_last or plain"
     if way.graph and (way.form != "stacked" or way.device != "cuda"):
         return "step.graph: only stacked steps on a GPU are captured; leave it out"
     if way.form not in _STACKING and way.clients > 1:

@@ -18,7 +18,8 @@ from fedhpc.models.channels_last import channels_last
 
 
 class Steps(Protocol):
-    """Up to so many clients' models, the rows of ``weights``, float32 [clients, parameters]; ``module`` views row 0."""
+    """Up to so many clients' models, the rows of ``weights``, float32 [clients, parameters + statistics]; ``module``
+    views row 0."""
 
     module: nn.Module
     weights: torch.Tensor

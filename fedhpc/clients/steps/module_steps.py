@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from itertools import islice
 
 import torch
 from torch import nn
@@ -17,7 +18,9 @@ from fedhpc.torch_optimizers import TorchOptimizer
 
 
 class ModuleSteps:
-    """Trains ``module``, whose parameters are views of ``weights``, float32 [1, parameters]."""
+    """Trains ``module``, whose parameters and running statistics are views of ``weights``, float32 [1, parameters +
+    statistics]. The optimiser and the proximal term are the parameters'; the statistics follow the batches, of which
+    only the rows that count are seen."""
 
     def __init__(self, module: nn.Module, settings: ClientSettings) -> None:
         self.module = module
@@ -29,14 +32,15 @@ class ModuleSteps:
         self._teacher = deepcopy(module).eval().requires_grad_(False) if settings.distillation else None
 
     def begin(self, start: torch.Tensor, teachers: Teachers | None) -> None:
-        """A client starts from ``start``, float32 [1, parameters], and learns from the one of ``teachers`` too. Both
-        must stay as they are while the client trains."""
+        """A client starts from ``start``, float32 [1, parameters + statistics], and learns from the one of
+        ``teachers`` too. Both must stay as they are while the client trains."""
         self.weights.copy_(start)
         self._optimizer.reset()
         self._teachers = teachers
         if self._teacher is not None and teachers is not None:
             bind(self._teacher, teachers.weights[0])
-        self._start = list(views(self.module, start[0])) if self._settings.proximal else []
+        starts = islice(views(self.module, start[0]), len(self._parameters))
+        self._start = list(starts) if self._settings.proximal else []
 
     def train(self, chunk: Chunk, between_steps: Callable[[], None]) -> None:
         """Takes the chunk's steps, and calls ``between_steps`` before each."""

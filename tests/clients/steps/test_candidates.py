@@ -5,6 +5,7 @@ import pytest
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.candidates import UnfitChoice, candidates
 from fedhpc.clients.steps.step_choice import Device, StepChoice, StepWishes
+from fedhpc.models.settings import CIFAR10ResNet18, Model, ShakespeareLSTM
 from fedhpc.optimizers import SGD
 from tests.clients.steps.cases import MODELS
 
@@ -94,6 +95,20 @@ def test_wishes_override_and_leave_the_ways_that_fit_them() -> None:
 def test_what_cannot_be_is_refused_in_words(model: str, wishes: dict[str, Any], words: str) -> None:
     with pytest.raises(UnfitChoice, match=words):
         ways(model, **wishes)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("model", [CIFAR10ResNet18(name="cifar10_resnet18"), ShakespeareLSTM(name="shakespeare_lstm")])
+def test_what_is_no_tree_of_stackable_layers_trains_one_client_at_a_time(model: Model, device: Device) -> None:
+    client = ClientSettings(batch_size=4, steps=3, optimizer=SGD(name="sgd", rate=0.05))
+    found = candidates(model, client, device, 20, 610, StepWishes())
+    assert [(way.form, way.clients) for way in found] == [("channels_last", 1), ("plain", 1)]
+    for form in ("stacked", "compiled"):
+        words = f"step.form: {model.name} trains as torch's module, one client at a time; name channels_last or plain"
+        with pytest.raises(UnfitChoice, match=words):
+            candidates(model, client, device, 20, 610, StepWishes.model_validate({"form": form}))
+    with pytest.raises(UnfitChoice, match="one client at a time"):
+        candidates(model, client, device, 20, 610, StepWishes(clients=4))
 
 
 def test_tf32_is_for_gpus() -> None:
