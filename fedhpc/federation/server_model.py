@@ -14,6 +14,8 @@ from fedhpc.federation.round_deltas import RoundDelta, RoundDeltas
 from fedhpc.federation.schedulers import AnyAlgorithm
 from fedhpc.federation.schedulers.fare_dust import FareDustSettings
 from fedhpc.federation.schedulers.feast import FeastSettings
+from fedhpc.federation.schedulers.tiered import TieredSettings
+from fedhpc.federation.tier_models import TierModels
 from fedhpc.federation.updates import ServerUpdate
 from fedhpc.optimizers import SGD
 
@@ -34,6 +36,7 @@ class ServerModel:
             assert isinstance(algorithm.server_optimizer, SGD)
             rate, averages = algorithm.server_optimizer.rate, algorithm.normalization == "mean"
             self._auxiliary = AuxiliaryModel(rate, algorithm.kappa, algorithm.decay, averages, initial)
+        self._tiers = TierModels(initial) if isinstance(algorithm, TieredSettings) else None
         self._teacher_rate = algorithm.teacher_rate if isinstance(algorithm, FareDustSettings) else None
         self.deltas = RoundDeltas()
 
@@ -49,7 +52,7 @@ class ServerModel:
 
         ``totals``: under None the weighted sum of the update's deltas, under a round the sum of its late ones; absent
         where nobody had an example. ``versions``: weights by version; of those that the update's clients start from
-        where it moves to their models, and of closed rounds.
+        where it moves to their models or makes a tier's, and of closed rounds.
         """
         for start, clients in Counter(late.version for late in update.late).items():
             self.deltas.add(start, totals.get(start), clients)
@@ -71,6 +74,10 @@ class ServerModel:
             # a (w - w_client) = a (w - w_start) + a delta.
             for client_update, weight in zip(update.updates, update.weights, strict=True):
                 gradient = gradient + np.float32(weight) * (before - versions[client_update.version])
+        if update.tier is not None:
+            assert self._tiers is not None
+            model = versions[update.updates[0].version] - gradient
+            gradient = self._aggregator.weights() - self._tiers.advance(update.tier, model)
         if update.keeps_delta:
             self.deltas.by_round[update.version - 1] = RoundDelta(
                 gradient * np.float32(1 / update.weights[0]), len(update.updates)
@@ -98,17 +105,22 @@ class ServerModel:
         return weights - np.float32(self._teacher_rate) * mean
 
     def state(self) -> State:
-        """The global weights, the optimiser's and the output model's state, for a checkpoint; without the deltas."""
-        output = self._averages if self._averages is not None else self._auxiliary
-        apart = output.state() if output is not None else {}
-        return self._aggregator.state() | {f"output_{name}": value for name, value in apart.items()}
+        """The global weights, the optimiser's, the output model's and the tiers' state, for a checkpoint; without the
+        deltas."""
+        found = self._aggregator.state()
+        for prefix, part in self._parts():
+            found |= {prefix + name: value for name, value in part.state().items()}
+        return found
 
     def restore(self, state: State) -> None:
         """Puts back what ``state()`` gave."""
-        prefix = "output_"
-        apart = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-        self._aggregator.restore({name: value for name, value in state.items() if not name.startswith(prefix)})
-        if self._averages is not None:
-            self._averages.restore(apart)
-        if self._auxiliary is not None:
-            self._auxiliary.restore(apart)
+        rest = dict(state)
+        for prefix, part in self._parts():
+            own = [name for name in rest if name.startswith(prefix)]
+            part.restore({name.removeprefix(prefix): rest.pop(name) for name in own})
+        self._aggregator.restore(rest)
+
+    def _parts(self) -> list[tuple[str, MovingAverage | AuxiliaryModel | TierModels]]:
+        """What has a state beside the global weights, with what its names begin with."""
+        parts = [("output_", self._averages), ("output_", self._auxiliary), ("tier_", self._tiers)]
+        return [(prefix, part) for prefix, part in parts if part is not None]
