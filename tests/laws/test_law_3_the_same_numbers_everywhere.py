@@ -55,7 +55,7 @@ LATE: dict[str, Any] = {
     },
     "tiered": {
         "scheduler": "tiered",
-        "speed_ratio": 2.0,
+        "speed_ratio": 1.3,
         "client": {"distillation": 0.3},
         "server_optimizer": {"name": "sgd", "rate": 1.0},
         "ema": {"decay": 0.8},
