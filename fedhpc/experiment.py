@@ -17,6 +17,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from fedhpc.budget import MOST_EVALUATIONS, Budget, Evaluation
 from fedhpc.federation.schedulers import Algorithm
+from fedhpc.federation.schedulers.everybody import EverybodySettings
 from fedhpc.latency.scenario import Scenario
 from fedhpc.mistakes import ExperimentError, sentences
 from fedhpc.normalization import normalization_mistakes
@@ -179,15 +180,22 @@ class Experiment(Settings):
 
     @field_validator("scenarios")
     @classmethod
-    def _time_limits_end_somebodys_work(
+    def _work_takes_time_where_that_matters(
         cls, scenarios: dict[str, Scenario], others: ValidationInfo
     ) -> dict[str, Scenario]:
-        limited = [name for name, one in others.data.get("algorithms", {}).items() if one.client.time_limit is not None]
+        algorithms = others.data.get("algorithms", {}).items()
+        limited = [name for name, one in algorithms if one.client.time_limit is not None]
+        measured = [name for name, one in algorithms if isinstance(one, EverybodySettings)]
+        told = []
+        if limited:
+            told.append(f"the time_limit of {', '.join(limited)} would never end it")
+        if measured:
+            told.append(f"{', '.join(measured)} would count on seconds a step that say nothing")
         for name, scenario in scenarios.items():
-            if limited and not scenario.work_takes_time:
+            if told and not scenario.work_takes_time:
                 raise ValueError(
-                    f"scenarios.{name}: no time passes with the work of all clients, so that the time_limit of "
-                    f"{', '.join(limited)} would never end it; give the scenario a per_example or per_step above 0"
+                    f"scenarios.{name}: no time passes with the work of all clients, so that {' and '.join(told)}; "
+                    "give the scenario a per_example or per_step above 0"
                 )
         return scenarios
 

@@ -26,6 +26,8 @@ class Purpose(IntEnum):
     TIME_LIMIT = 8
     SCHEDULER = 9
     PRIVACY = 10
+    PROFILE = 11
+    SPEED_CHANGE = 12
 
 
 def trial_seed(seed: int, trial: int, purpose: Purpose) -> np.random.SeedSequence:

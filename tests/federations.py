@@ -21,6 +21,7 @@ from fedhpc.federation.recorder import Recorder
 from fedhpc.federation.schedule import make_schedule
 from fedhpc.federation.schedulers.fare_dust import FareDustSettings
 from fedhpc.federation.schedulers.feast import FeastSettings
+from fedhpc.federation.schedulers.tiered import TieredSettings
 from fedhpc.federation.server_model import ServerModel
 from fedhpc.federation.updates import Participation
 from fedhpc.ranks.mailbox import Rest
@@ -152,8 +153,8 @@ def reference(federation: Federation) -> tuple[np.ndarray, Evaluations, int]:
 
 def by_the_papers(federation: Federation) -> tuple[np.ndarray, Evaluations]:
     """The last version's output model and the evaluations of a federation whose late updates count (Hard et al. 2023,
-    Algorithms 1 and 2) or that moves to its clients' models (Xie et al. 2019), computed plainly in float64: every
-    delta by itself, everything kept."""
+    Algorithms 1 and 2), that moves to its clients' models (Xie et al. 2019) or to its tiers' (Chai et al. 2021),
+    computed plainly in float64: every delta by itself, everything kept."""
     settings, training = federation.settings.algorithm, federation.training()
     initial = training.initial_weights()
     optimizer = Aggregator(settings.server_optimizer, initial)
@@ -162,6 +163,7 @@ def by_the_papers(federation: Federation) -> tuple[np.ndarray, Evaluations]:
     rounds: dict[int, list[np.ndarray]] = {}
     teachers: dict[int, np.ndarray] = {}
     averages, auxiliary = [initial.astype(float)], initial.astype(float)
+    of_tiers: list[list[np.ndarray]] = []
     evaluations = {}
 
     def delta(one: Participation) -> np.ndarray:
@@ -179,6 +181,17 @@ def by_the_papers(federation: Federation) -> tuple[np.ndarray, Evaluations]:
             if update.moves_to_clients:
                 (one,), (mixing,), newest = update.updates, update.weights, versions[-1].astype(float)
                 gradient = mixing * (newest - (versions[one.version] - deltas[0]))
+            if isinstance(settings, TieredSettings):
+                assert update.tier is not None
+                tiers = len(update.tier.shares)
+                of_tiers = of_tiers or [[] for _ in range(tiers)]
+                ends = [versions[one.version] - moved for one, moved in zip(update.updates, deltas, strict=True)]
+                held = [one.examples for one in update.updates]
+                of_tiers[update.tier.tier].append(np.average(ends, axis=0, weights=held))
+                newest = [models[-1] if models else initial for models in of_tiers]
+                counts = [len(models) for models in of_tiers]
+                mean = sum(counts[tiers - 1 - tier] * newest[tier] for tier in range(tiers)) / sum(counts)
+                gradient = versions[-1] - mean
             versions.append(optimizer.step(gradient.astype(np.float32)))
             if isinstance(settings, FareDustSettings | FeastSettings):
                 rounds[update.version - 1] = deltas

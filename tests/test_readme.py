@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from fedhpc.data.preparation import population_of
+from fedhpc.experiment import load_experiment
+from fedhpc.federation.schedule import make_schedule
 from fedhpc.store import open_experiment
 
 ROOT = Path(__file__).parents[1]
@@ -86,6 +89,22 @@ def test_the_readme_from_top_to_bottom(copy: Path) -> None:
     assert abs(lost.sel(scenario="per_example")) < 0.03
     hours = last.time.median("trial") / 3600
     assert (hours.sel(algorithm="fedavg_over_selection") < hours.sel(algorithm="fedavg")).all()
+
+
+def test_the_readmes_silos_can_be_run(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text()
+    (block,) = [
+        found for found in re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE) if "fedat" in found
+    ]
+    file = tmp_path / "silos.yaml"
+    file.write_text(block)
+    experiment = load_experiment(file)
+    for run in experiment.runs():
+        settings = experiment.settings_of(run)
+        population = population_of(experiment.task, None)
+        assert settings.algorithm.mistakes(population, settings.budget) == []
+        *_, last = make_schedule(settings, population).server_updates()
+        assert last.totals.unique_clients == 10, run
 
 
 def test_the_readme_names_what_there_is() -> None:

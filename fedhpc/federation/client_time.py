@@ -40,6 +40,8 @@ class ClientTime:
         self._work = cache(self._ordinary_work)
         latency = LatencySampler(scenario, population, seed, trial)
         self._duration, self._factors = latency.duration, latency.factors
+        self._population = population
+        self._profiled = LatencySampler(scenario, population, seed, trial, Purpose.PROFILE).duration
         self.limit: float | None = None
         self._overhead_counts = False
         if client.time_limit is not None:
@@ -64,6 +66,15 @@ class ClientTime:
         spent = overhead if self._overhead_counts else 0.0
         steps, processed = self._work_within(self.limit, examples, spent, per_example, per_step)
         return steps, communication + overhead + per_example * processed + per_step * steps
+
+    def profile(self) -> list[float]:
+        """Virtual seconds a mini-batch of every client: the time of one participation, drawn for this alone and before
+        any speed changed, over its mini-batches. Every client holds an example."""
+        found = []
+        for client, examples in enumerate(self._population.examples.tolist()):
+            steps, processed = self._work(examples)
+            found.append(self._profiled(client, 0, processed, steps) / steps)
+        return found
 
     def _ordinary_work(self, examples: int) -> tuple[int, int]:
         """Mini-batches and the examples in them, as the epochs or steps say."""

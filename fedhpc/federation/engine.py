@@ -225,6 +225,8 @@ class Engine:
         """Versions that the server itself needs again to make this update."""
         if update.moves_to_clients:
             return [client_update.version for client_update in update.updates]
+        if update.tier is not None:
+            return [update.updates[0].version]
         return update.closed
 
     def _make_teachers(self, work: Work) -> None:

@@ -44,11 +44,9 @@ class Recorder:
         if update.version:
             tree, step = update.tree_step
             self.steps_of_trees[tree] = step
-            # An update's staleness is ``newest`` less the version that it started from.
-            newest, count = update.version - 1, len(update.updates)
-            versions = [client_update.version for client_update in update.updates]
-            mean = (newest * count - sum(versions)) / count if count else 0.0
-            self._updates.append((update.time, mean, newest - min(versions, default=newest), count))
+            stale, count = [client_update.staleness for client_update in update.updates], len(update.updates)
+            mean = sum(stale) / count if count else 0.0
+            self._updates.append((update.time, mean, max(stale, default=0), count))
         rows = len(self._rows)
         reached = self._reached(update)
         if reached / self.evaluation.every > MOST_EVALUATIONS:

@@ -20,6 +20,7 @@ class FreeClients:
     def __init__(self, population: int, generator: np.random.Generator, *, once_an_epoch: bool = False) -> None:
         self.count = population
         self.once_an_epoch = once_an_epoch
+        self._for_good = False
         self._resting: list[int] = []
         self._moved: dict[int, int] = {}
         self._generator = generator
@@ -60,8 +61,17 @@ class FreeClients:
         """
         return self.take(int(self._generator.binomial(self.count, probability)))
 
+    def take_everybody(self) -> list[int]:
+        """All clients, in their order, for good: none is free any more, whoever is given back. It is for schedulers
+        that let all clients train at all times."""
+        self._for_good = True
+        clients, self.count = list(range(self.count)), 0
+        return clients
+
     def give_back(self, clients: Iterable[int]) -> None:
         """The clients are free again; once an epoch: from the next ``restart()`` on."""
+        if self._for_good:
+            return
         if self.once_an_epoch:
             self._resting.extend(clients)
         else:

@@ -13,7 +13,7 @@ from fedhpc.budget import Budget
 from fedhpc.clients.work import NO_TEACHER, teacher_id
 from fedhpc.federation.population import Population
 from fedhpc.federation.selection import FreeClients
-from fedhpc.federation.updates import Participation, ScheduleError, ServerUpdate, Totals
+from fedhpc.federation.updates import Participation, ScheduleError, ServerUpdate, TierStep, Totals
 
 
 class Scheduler(Protocol):
@@ -143,12 +143,14 @@ class Server:
         *,
         keeps_delta: bool = False,
         moves_to_clients: bool = False,
+        tier: TierStep | None = None,
     ) -> None:
         """A server update: the next version is this one less the server optimiser's step along
         ``sum(weight * delta)``, summed in the order given. The lists are the server update's from now on.
 
         ``keeps_delta``: late updates may still be added to ``sum(delta)``; the weights are then all the same.
-        ``moves_to_clients``: the step is along ``sum(weight * (w - w_client))`` instead.
+        ``moves_to_clients``: the step is along ``sum(weight * (w - w_client))`` instead. ``tier``: the updates make a
+        tier's model, and the tiers' models the next version.
         """
         self.version += 1
         tree, steps = self.tree_step
@@ -169,6 +171,7 @@ class Server:
             self._dropped,
             moves_to_clients=moves_to_clients,
             tree_step=self.tree_step,
+            tier=tier,
         )
         self._emitted.append(self._newest)
         self._settled, self._late, self._closed, self._dropped = [], [], [], []
@@ -195,6 +198,10 @@ class Server:
         """Nobody will ask for the delta of the round that started from version ``start`` any more."""
         self._dropped.append(start)
 
+    def profile(self) -> list[float]:
+        """Seconds a mini-batch of every client, as it was measured once before the federation: a forecast."""
+        raise NotImplementedError
+
     # What time does.
 
     def _set_out(self, update: Participation, steps: int | None) -> None:
@@ -204,6 +211,7 @@ class Server:
     def receive(self, update: Participation) -> None:
         """A client update has been uploaded at this very moment."""
         totals, spent = self.totals, self.now - update.started
+        update.staleness = self.version - update.version
         totals.client_trips += 1
         totals.resource_used += spent
         if update.given_up:

@@ -15,7 +15,9 @@ from fedhpc.federation.running_statistics import moved_to_clients
 from fedhpc.federation.schedulers import AnyAlgorithm
 from fedhpc.federation.schedulers.fare_dust import FareDustSettings
 from fedhpc.federation.schedulers.feast import FeastSettings
-from fedhpc.federation.updates import ServerUpdate
+from fedhpc.federation.schedulers.tiered import TieredSettings
+from fedhpc.federation.tier_models import TierModels
+from fedhpc.federation.updates import ServerUpdate, TierStep
 from fedhpc.optimizers import SGD
 
 Vector = NDArray[np.float32]
@@ -40,6 +42,7 @@ class ServerModel:
             assert isinstance(algorithm.server_optimizer, SGD)
             rate, averages = algorithm.server_optimizer.rate, algorithm.normalization == "mean"
             self._auxiliary = AuxiliaryModel(rate, algorithm.kappa, algorithm.decay, averages, initial)
+        self._tiers = TierModels(initial) if isinstance(algorithm, TieredSettings) else None
         self._teacher_rate = algorithm.teacher_rate if isinstance(algorithm, FareDustSettings) else None
         self.deltas = RoundDeltas()
 
@@ -55,7 +58,7 @@ class ServerModel:
 
         ``totals``: under None the weighted sum of the update's deltas and of where its statistics end, under a round
         the sum of its late ones; absent where nobody had an example. ``versions``: weights by version; of those that
-        the update's clients start from where it moves to their models, and of closed rounds.
+        the update's clients start from where it moves to their models or makes a tier's, and of closed rounds.
         """
         for start, clients in Counter(late.version for late in update.late).items():
             self.deltas.add(start, totals.get(start), clients)
@@ -78,6 +81,8 @@ class ServerModel:
             for client_update, weight in zip(update.updates, update.weights, strict=True):
                 start = versions[client_update.version][: self._parameters]
                 gradient = gradient + np.float32(weight) * (before - start)
+        if update.tier is not None and total is not None:
+            return self._step_of_tier(update.tier, versions[update.updates[0].version], total)
         if update.keeps_delta:
             self.deltas.by_round[update.version - 1] = RoundDelta(
                 gradient * np.float32(1 / update.weights[0]), len(update.updates)
@@ -88,6 +93,17 @@ class ServerModel:
             # Who has no example has no statistics either.
             trained = sum(weight for one, weight in zip(update.updates, update.weights, strict=True) if one.steps)
             self._statistics = moved_to_clients(self._statistics, total[self._parameters :], trained)
+        return self._stepped(gradient)
+
+    def _step_of_tier(self, step: TierStep, start: Vector, total: Vector) -> Vector:
+        """To the mean of the tiers' models, one of which is the mean of its clients' now. Its statistics are theirs."""
+        assert self._tiers is not None
+        model = np.concatenate([start[: self._parameters] - total[: self._parameters], total[self._parameters :]])
+        mean = self._tiers.advance(step, model)
+        self._statistics = mean[self._parameters :]
+        return self._stepped(self._aggregator.weights() - mean[: self._parameters])
+
+    def _stepped(self, gradient: Vector) -> Vector:
         weights = self._beside_statistics(self._aggregator.step(gradient))
         if self._averages is not None:
             self._averages.add(weights)
@@ -115,21 +131,26 @@ class ServerModel:
         return weights - np.float32(self._teacher_rate) * mean
 
     def state(self) -> State:
-        """The global weights, the statistics, the optimiser's and the output model's state, for a checkpoint; without
-        the deltas."""
-        output = self._averages if self._averages is not None else self._auxiliary
-        apart = output.state() if output is not None else {}
-        own = {"statistics": self._statistics.copy()} if len(self._statistics) else {}
-        return self._aggregator.state() | own | {f"output_{name}": value for name, value in apart.items()}
+        """The global weights, the statistics, the optimiser's, the output model's and the tiers' state, for a
+        checkpoint; without the deltas."""
+        found = self._aggregator.state()
+        if len(self._statistics):
+            found |= {"statistics": self._statistics.copy()}
+        for prefix, part in self._parts():
+            found |= {prefix + name: value for name, value in part.state().items()}
+        return found
 
     def restore(self, state: State) -> None:
         """Puts back what ``state()`` gave."""
-        prefix = "output_"
-        apart = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-        self._aggregator.restore({name: value for name, value in state.items() if not name.startswith(prefix)})
+        rest = dict(state)
+        for prefix, part in self._parts():
+            own = [name for name in rest if name.startswith(prefix)]
+            part.restore({name.removeprefix(prefix): rest.pop(name) for name in own})
         if len(self._statistics):
-            self._statistics = state["statistics"].astype(np.float32)
-        if self._averages is not None:
-            self._averages.restore(apart)
-        if self._auxiliary is not None:
-            self._auxiliary.restore(apart)
+            self._statistics = rest.pop("statistics").astype(np.float32)
+        self._aggregator.restore(rest)
+
+    def _parts(self) -> list[tuple[str, MovingAverage | AuxiliaryModel | TierModels]]:
+        """What has a state beside the global weights, with what its names begin with."""
+        parts = [("output_", self._averages), ("output_", self._auxiliary), ("tier_", self._tiers)]
+        return [(prefix, part) for prefix, part in parts if part is not None]

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from fedhpc.clients.work import NO_TEACHER
 
@@ -15,8 +16,9 @@ class Participation:
     """One client's one round trip. ``number`` counts all starts of a run; ``participation`` those of this client.
 
     ``version`` is the server version that the client downloads, ``teacher`` the id of the vector that it is distilled
-    from. ``started`` and ``arrives`` are virtual seconds, ``steps`` the mini-batches that it takes. It was ``stopped``
-    if it ends before it arrives, and ``given_up`` if its update will not be used.
+    from. ``started`` and ``arrives`` are virtual seconds, ``steps`` the mini-batches that it takes, ``staleness`` the
+    server updates between download and upload. It was ``stopped`` if it ends before it arrives, and ``given_up`` if its
+    update will not be used.
     """
 
     number: int
@@ -28,6 +30,7 @@ class Participation:
     teacher: int = NO_TEACHER
     steps: int = 0
     arrives: float = math.inf
+    staleness: int = 0
     stopped: bool = False
     given_up: bool = False
 
@@ -66,6 +69,14 @@ class Totals:
         )
 
 
+class TierStep(NamedTuple):
+    """A server update in which a tier's model becomes its clients' mean (FedAT). Tiers count from 0, the fastest first.
+    ``shares``: of every tier's model in the new global one."""
+
+    tier: int
+    shares: list[float]
+
+
 @dataclass(slots=True)
 class ServerUpdate:
     """Version ``version`` comes to be at virtual second ``time`` from ``updates`` (in arrival order) by ``weights``.
@@ -79,7 +90,7 @@ class ServerUpdate:
     nobody will ask for any more. ``teachers`` says which round's delta each teacher is made of that clients which start
     from this version are distilled from, by the teacher's id. ``moves_to_clients``: the global model moves to the
     clients' models rather than along their deltas (FedAsync). ``tree_step`` counts (tree, server updates in it) from
-    (0, 1), where noise comes from trees.
+    (0, 1), where noise comes from trees. ``tier``: the updates, all from one version, make a tier's model.
     """
 
     version: int
@@ -95,3 +106,4 @@ class ServerUpdate:
     teachers: dict[int, int] = field(default_factory=dict)
     moves_to_clients: bool = False
     tree_step: tuple[int, int] = (0, 0)
+    tier: TierStep | None = None

@@ -39,6 +39,9 @@ class VirtualServer(Server):
         self._timers += 1
         heappush(self._events, (time, _TIMER, self._timers, (token, is_deadline)))
 
+    def profile(self) -> list[float]:
+        return self.client_time.profile()
+
     def server_updates(self) -> Iterator[ServerUpdate]:
         """Every server update in order, version 0 first, until the budget is spent."""
         self.scheduler.begin(self)

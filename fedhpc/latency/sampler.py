@@ -8,6 +8,10 @@ The parameters that are drawn for each client come, one after another by factor 
 them, from a stream that only (trial seed, client) key, each as if it were the one factor of a participation. They are
 drawn when they are first needed, and again when they were forgotten, so that memory depends on neither population nor
 budget.
+
+Where speeds change, a uniform number of each participation's own stream decides whether that client's parameters are
+drawn anew there; they then come from the stream of (trial seed, client, participation), the first ones' being that of
+participation 0. So they depend on how many participations came before, and not on who was asked for when.
 """
 
 import math
@@ -43,7 +47,8 @@ class _Factor(NamedTuple):
 
 
 class LatencySampler:
-    """How long participations take under a scenario. ``purpose`` names the streams of the participations."""
+    """How long participations take under a scenario. ``purpose`` names the streams of the participations; unless it is
+    the federation's own, clients have their first parameters at all of them."""
 
     def __init__(
         self, scenario: Scenario, population: Population, seed: int, trial: int, purpose: Purpose = Purpose.LATENCY
@@ -60,11 +65,17 @@ class LatencySampler:
         )
         self._factors_of = (everybody, stragglers)
         self._everybody, self._stragglers = self._shared(everybody), self._shared(stragglers)
-        self._own = lru_cache(_CLIENTS_REMEMBERED)(self._of_client)
+        self._own_since = lru_cache(_CLIENTS_REMEMBERED)(self._of_client)
+        self._own = self._first
+        if scenario.speed_change and purpose == Purpose.LATENCY:
+            self._own = self._newest
+            self._probability = scenario.speed_change
+            self._coin = ParticipationStream(seed, trial, Purpose.SPEED_CHANGE).at
+            self._changes: dict[int, tuple[int, int]] = {}
 
     def factors(self, client: int, participation: int) -> tuple[float, float, float, float]:
         """(communication, overhead, per_example, per_step) of this participation, in virtual seconds."""
-        values = (self._stragglers if self._slow[client] else self._everybody) or self._own(client)
+        values = (self._stragglers if self._slow[client] else self._everybody) or self._own(client, participation)
         room, as_list, communication, overhead, per_example, per_step = values
         self._at(client, participation)
         self._normal(out=room)
@@ -77,7 +88,7 @@ class LatencySampler:
         The factors' sum, communication + overhead + per_example * examples + per_step * steps, without the detour over
         ``factors``: most schedules spend half their time here.
         """
-        values = (self._stragglers if self._slow[client] else self._everybody) or self._own(client)
+        values = (self._stragglers if self._slow[client] else self._everybody) or self._own(client, participation)
         room, as_list, communication, overhead, per_example, per_step = values
         self._at(client, participation)
         self._normal(out=room)
@@ -90,8 +101,25 @@ class LatencySampler:
             return None
         return _values([(factor.name, factor.numbers) for factor in factors], self._generator)
 
-    def _of_client(self, client: int) -> Values:
-        normals = self._own_stream.at(client, 0).standard_normal
+    def _first(self, client: int, participation: int) -> Values:
+        return self._own_since(client, 0)
+
+    def _newest(self, client: int, participation: int) -> Values:
+        """As the last change until this participation has them."""
+        known, since = self._changes.pop(client, (0, 0))
+        if known > participation:
+            known, since = 0, 0
+        for later in range(participation, known, -1):
+            if self._coin(client, later).random() < self._probability:
+                since = later
+                break
+        self._changes[client] = participation, since
+        if len(self._changes) > _CLIENTS_REMEMBERED:
+            del self._changes[next(iter(self._changes))]
+        return self._own_since(client, since)
+
+    def _of_client(self, client: int, since: int) -> Values:
+        normals = self._own_stream.at(client, since).standard_normal
         own = []
         for factor in self._factors_of[self._slow[client]]:
             numbers = dict(factor.numbers)

@@ -1,7 +1,7 @@
 """How long a client takes: Hard et al., section 3, ``T = T_communication + C + T_per_example * examples``; FedCompass,
 section 5.1, a time for each step."""
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from fedhpc.latency.distributions import Duration, bounds
 from fedhpc.settings import Settings
@@ -25,15 +25,30 @@ class Scenario(_Factors):
 
     ``communication`` is download plus upload and ``overhead`` the system constant C, both in virtual seconds;
     ``per_example`` is virtual seconds for each example that the client processes, ``per_step`` for each mini-batch.
-    A factor left out takes no time.
+    A factor left out takes no time. ``speed_change`` is the probability with which, at each participation after its
+    first, a client has the parameters that are its own drawn anew (FedCompass, appendix G.2).
     """
 
     stragglers: StragglerLatency | None = None
+    speed_change: float = Field(0.0, ge=0, le=1)
 
     @model_validator(mode="after")
     def _something_takes_time(self) -> "Scenario":
         if not any(self.factors(straggler=False)):
             raise ValueError("give at least one of communication, overhead, per_example and per_step")
+        return self
+
+    @model_validator(mode="after")
+    def _somebody_has_a_speed_to_change(self) -> "Scenario":
+        factors = [*self.factors(straggler=False), *self.factors(straggler=True)]
+        if self.speed_change and not any(
+            isinstance(parameter, Settings) for factor in factors if factor is not None for _, parameter in factor
+        ):
+            raise ValueError(
+                "speed_change: no client has parameters of its own that could change; make a parameter a distribution, "
+                "as in per_step: {distribution: normal, mean: {distribution: exponential, mean: 0.15}, variation: "
+                "0.05}, or leave speed_change out"
+            )
         return self
 
     def factors(self, *, straggler: bool) -> Factors:

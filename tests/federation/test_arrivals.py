@@ -9,8 +9,9 @@ from fedhpc.federation.client_time import ClientTime
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers import AnyAlgorithm, make_scheduler
 from fedhpc.federation.schedulers.arrivals import ArrivalSettings
-from fedhpc.federation.schedulers.asynchronous import AsynchronousSettings, PolynomialStaleness
+from fedhpc.federation.schedulers.asynchronous import AsynchronousSettings
 from fedhpc.federation.schedulers.buffered import BufferedSettings
+from fedhpc.federation.schedulers.staleness import PolynomialStaleness
 from fedhpc.federation.selection import FreeClients
 from fedhpc.federation.virtual_server import VirtualServer
 from fedhpc.latency.distributions import Constant, HalfNormal

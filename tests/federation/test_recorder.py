@@ -6,7 +6,10 @@ from fedhpc.federation.updates import Participation, ServerUpdate, Totals
 
 
 def update(version: int, client_updates: int, time: float, stale: tuple[int, ...] = (0,)) -> ServerUpdate:
-    updates = [Participation(0, 0, 0, version - 1 - staleness, 1, 0.0, steps=1, arrives=time) for staleness in stale]
+    updates = [
+        Participation(0, 0, 0, version - 1 - staleness, 1, 0.0, steps=1, arrives=time, staleness=staleness)
+        for staleness in stale
+    ]
     totals = Totals(server_updates=version, client_updates=client_updates)
     return ServerUpdate(version, time, updates if version else [], [], totals, [])
 

@@ -160,3 +160,10 @@ def test_samples_and_epochs_of_ten_million_clients_remember_only_those_used() ->
     # Some 1,000 an epoch. A byte for each client would be ten million.
     assert peak < 10**6
     assert free.count == 10**7
+
+
+def test_everybody_is_taken_for_good() -> None:
+    free = FreeClients(4, np.random.default_rng(0))
+    assert free.take_everybody() == [0, 1, 2, 3]
+    free.give_back([2, 2, 0])
+    assert (free.count, free.anybody) == (0, False)

@@ -7,9 +7,10 @@ import pytest
 
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.federation.moving_average import MovingAverage, MovingAverageSettings
-from fedhpc.federation.schedulers.asynchronous import AsynchronousSettings, HingeStaleness, PolynomialStaleness
+from fedhpc.federation.schedulers.asynchronous import AsynchronousSettings
 from fedhpc.federation.schedulers.fare_dust import FareDustSettings
 from fedhpc.federation.schedulers.feast import FeastSettings
+from fedhpc.federation.schedulers.staleness import HingeStaleness, PolynomialStaleness
 from fedhpc.federation.schedulers.synchronous import SynchronousSettings
 from fedhpc.federation.server_model import ServerModel
 from fedhpc.federation.updates import Participation, ServerUpdate, Totals

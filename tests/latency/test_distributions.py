@@ -197,4 +197,4 @@ def test_what_may_be_negative_or_drawn_comes_through_a_file(tiny: Callable[..., 
     again = tmp_path / "again.yaml"
     again.write_text(dump_experiment(experiment))
     assert load_experiment(again).scenarios["mine"] == Scenario.model_validate({"per_step": mine})
-    assert experiment.scenarios["mine"].model_dump(exclude_none=True) == {"per_step": mine}
+    assert experiment.scenarios["mine"].model_dump(exclude_none=True) == {"per_step": mine, "speed_change": 0.0}

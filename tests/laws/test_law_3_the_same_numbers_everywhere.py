@@ -44,6 +44,23 @@ LATE: dict[str, Any] = {
         "server_optimizer": _MOMENTUM,
         "ema": {"decay": 0.8},
     },
+    "compass": {
+        "scheduler": "compass",
+        "min_steps": 2,
+        "max_steps": 8,
+        "mixing": 0.9,
+        "staleness": {"kind": "polynomial"},
+        "normalization": "steps",
+        "client": {"distillation": 0.3},
+        "server_optimizer": _MOMENTUM,
+    },
+    "tiered": {
+        "scheduler": "tiered",
+        "speed_ratio": 1.3,
+        "client": {"distillation": 0.3},
+        "server_optimizer": {"name": "sgd", "rate": 1.0},
+        "ema": {"decay": 0.8},
+    },
 }
 """Those whose server does more than step along one weighted sum."""
 WITH_STATISTICS = ["fedbuff_sum", "fedasync"]

@@ -6,12 +6,22 @@ from pydantic import Field
 
 from fedhpc.federation.schedulers.asynchronous import Asynchronous, AsynchronousSettings
 from fedhpc.federation.schedulers.buffered import Buffered, BufferedSettings
+from fedhpc.federation.schedulers.compass import Compass, CompassSettings
 from fedhpc.federation.schedulers.fare_dust import FareDust, FareDustSettings
 from fedhpc.federation.schedulers.feast import Feast, FeastSettings
 from fedhpc.federation.schedulers.synchronous import Synchronous, SynchronousSettings
+from fedhpc.federation.schedulers.tiered import Tiered, TieredSettings
 from fedhpc.federation.server import Scheduler
 
-AnyAlgorithm = SynchronousSettings | BufferedSettings | AsynchronousSettings | FareDustSettings | FeastSettings
+AnyAlgorithm = (
+    SynchronousSettings
+    | BufferedSettings
+    | AsynchronousSettings
+    | FareDustSettings
+    | FeastSettings
+    | CompassSettings
+    | TieredSettings
+)
 Algorithm = Annotated[AnyAlgorithm, Field(discriminator="scheduler")]
 
 
@@ -28,3 +38,7 @@ def make_scheduler(algorithm: AnyAlgorithm) -> Scheduler:
             return FareDust(algorithm)
         case FeastSettings():
             return Feast(algorithm)
+        case CompassSettings():
+            return Compass(algorithm)
+        case TieredSettings():
+            return Tiered(algorithm)

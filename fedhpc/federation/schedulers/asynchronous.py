@@ -4,49 +4,16 @@ The global model moves to the client's by w <- (1 - a) w + a w_client with a = a
 the number of server updates between the client's download and its upload.
 """
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from fedhpc.budget import Budget
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers.arrivals import Arrivals, ArrivingSettings
+from fedhpc.federation.schedulers.staleness import ConstantStaleness, Staleness
 from fedhpc.federation.server import Server
 from fedhpc.federation.updates import Participation
-from fedhpc.settings import Settings
-
-
-class ConstantStaleness(Settings):
-    """s = 1."""
-
-    kind: Literal["constant"]
-
-    def weight(self, staleness: int) -> float:
-        return 1.0
-
-
-class PolynomialStaleness(Settings):
-    """s = (tau + 1)^-a; ``exponent`` is a."""
-
-    kind: Literal["polynomial"]
-    exponent: float = Field(0.5, ge=0, le=100)
-
-    def weight(self, staleness: int) -> float:
-        return float((staleness + 1) ** -self.exponent)
-
-
-class HingeStaleness(Settings):
-    """s = 1 up to tau = b, then 1 / (a (tau - b) + 1); ``slope`` is a and ``free`` is b."""
-
-    kind: Literal["hinge"]
-    slope: float = Field(ge=0, le=1e6)
-    free: float = Field(ge=0, le=1e12)
-
-    def weight(self, staleness: int) -> float:
-        return 1.0 if staleness <= self.free else 1 / (self.slope * (staleness - self.free) + 1)
-
-
-Staleness = Annotated[ConstantStaleness | PolynomialStaleness | HingeStaleness, Field(discriminator="kind")]
 
 
 class AsynchronousSettings(ArrivingSettings):
