@@ -5,6 +5,7 @@ A client takes communication 1 + overhead 2 + 1 an example: those of 1, 2, 3, 4 
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from fedhpc.budget import Budget
 from fedhpc.clients.settings import ClientSettings
@@ -165,6 +166,28 @@ def test_a_population_too_small_is_named_with_the_mend() -> None:
     assert "need 11 clients" in buffered(buffer_size=5, concurrency=7).mistakes(population, BUDGET)[0]
     assert buffered(buffer_size=4, concurrency=7).mistakes(population, BUDGET) == []
     assert buffered(buffer_size=5, concurrency=10, refill="at_server_update").mistakes(population, BUDGET) == []
+
+
+def test_silos_begin_again_at_once_and_may_be_in_a_buffer_twice() -> None:
+    # Clients of 1 and 4 examples take 4 and 7 seconds. The first is back at 4, 8 and 12, the second at 7.
+    settings = buffered(buffer_size=2, concurrency=2, refill="same_client")
+    played = server(settings, [1, 4], Budget(server_updates=2))
+    _, first, second = played.server_updates()
+    assert (first.time, clients(first)) == (7.0, [0, 1])
+    assert (second.time, clients(second)) == (12.0, [0, 0])
+    assert [update.version for update in second.updates] == [0, 1]
+    assert second.weights == pytest.approx([0.5 / 2**0.5, 0.5])
+
+
+def test_what_silos_that_always_train_do_not_go_with() -> None:
+    population = Population(np.ones(3, int), np.zeros(3, bool))
+    settings = buffered(buffer_size=2, concurrency=2, refill="same_client")
+    assert settings.mistakes(population, Budget(client_updates=1)) == [
+        "concurrency: 2 is not the population of 3 clients, all of which train under refill same_client; make it so, "
+        "or choose another refill"
+    ]
+    with pytest.raises(ValidationError, match="goes with concurrency, not arrivals"):
+        buffered(buffer_size=2, arrivals={"rate": 1.0}, refill="same_client")
 
 
 class GivesOrders:

@@ -19,14 +19,15 @@ class BufferedSettings(ArrivingSettings):
     """``buffer_size`` is K, ``staleness_exponent`` is a (0 ignores staleness, section 5 takes 0.5).
 
     ``refill``, of slots under a concurrency: a free slot gets its next client at once (FedBuff's own), or when the
-    server next updates (what Hard et al.'s times fit). ``normalization``: the buffer's weighted ``sum`` over K
-    (Algorithm 1 line 11, ``mean``), or the ``sum`` itself (appendix B.2).
+    server next updates (what Hard et al.'s times fit), or the ``same_client`` once more, which then may be in a buffer
+    twice: silos all of which always train (FedCompass, section 3). ``normalization``: the buffer's weighted ``sum``
+    over K (Algorithm 1 line 11, ``mean``), or the ``sum`` itself (appendix B.2).
     """
 
     scheduler: Literal["buffered"]
     buffer_size: int = Field(ge=1)
     staleness_exponent: float = Field(0.5, ge=0)
-    refill: Literal["immediately", "at_server_update"] = "immediately"
+    refill: Literal["immediately", "at_server_update", "same_client"] = "immediately"
     normalization: Literal["mean", "sum"] = "mean"
     weighting: Literal["examples", "uniform"] = "uniform"
 
@@ -38,6 +39,13 @@ class BufferedSettings(ArrivingSettings):
             raise ValueError(f"{buffer_size} exceeds concurrency {concurrency}; lower it or raise concurrency")
         return buffer_size
 
+    @field_validator("refill")
+    @classmethod
+    def _slots_are_refilled(cls, refill: str, others: ValidationInfo) -> str:
+        if refill == "same_client" and others.data.get("arrivals") is not None:
+            raise ValueError("same_client lets everybody train at all times and goes with concurrency, not arrivals")
+        return refill
+
     @property
     def updates(self) -> int:
         """K."""
@@ -45,12 +53,20 @@ class BufferedSettings(ArrivingSettings):
 
     def mistakes(self, population: Population, budget: Budget) -> list[str]:
         found = super().mistakes(population, budget)
+        if self.privacy is not None and self.refill == "same_client":
+            found.append("refill: same_client has clients in a buffer twice, of which the privacy knows nothing")
         # A client is busy until its update is aggregated, so that a buffer almost full holds clients back.
         waiting = self.buffer_size - 1 if self.refill == "immediately" else 0
         exceeds = f"exceeds the population of {len(population)} clients; lower it"
         if self.concurrency is None:
             if self.buffer_size > len(population):
                 found.append(f"buffer_size: {self.buffer_size} {exceeds}")
+            return found
+        if self.refill == "same_client" and self.concurrency != len(population):
+            found.append(
+                f"concurrency: {self.concurrency} is not the population of {len(population)} clients, all of which "
+                "train under refill same_client; make it so, or choose another refill"
+            )
             return found
         needed = self.concurrency + waiting
         if needed > len(population):
@@ -74,15 +90,21 @@ class Buffered:
         self.free_slots = 0
 
     def begin(self, server: Server) -> None:
-        self.arrivals.begin(server)
+        if self.settings.refill == "same_client":
+            server.start(server.free.take_everybody())
+        else:
+            self.arrivals.begin(server)
 
     def arrived(self, server: Server, update: Participation) -> None:
         self.buffer.append(update)
-        self.free_slots += 1
         full = len(self.buffer) == self.settings.buffer_size
         if full:
             server.aggregate(self.buffer, self.weights(server))
             self.buffer = []
+        if self.settings.refill == "same_client":
+            server.start([update.client])
+            return
+        self.free_slots += 1
         if full or self.settings.refill == "immediately":
             self.arrivals.refill(server, self.free_slots)
             self.free_slots = 0
