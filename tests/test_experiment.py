@@ -82,7 +82,8 @@ def test_every_mistake_at_once(tmp_path: Path) -> None:
         "algorithms.over.over_selection: 9 is below cohort 10; raise it or lower cohort",
         "algorithms.Bad Name: a name is lower-case letters, digits and underscores",
         "algorithms.Bad Name.scheduler: 'synchronuos' is unknown; did you mean 'synchronous'?",
-        "algorithms.nameless.scheduler: missing; known: asynchronous, buffered, fare_dust, feast, synchronous",
+        "algorithms.nameless.scheduler: missing; known: asynchronous, buffered, compass, fare_dust, feast, "
+        "synchronous, tiered",
         "scenarios.a.communication.sigma: missing; it takes a number",
         "scenarios.a.per_example.distribution: 'lognormol' is unknown; did you mean 'lognormal'?",
         "scenarios.a.overhead: 3 is not allowed; it takes a block of keys: distribution",

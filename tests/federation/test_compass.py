@@ -364,9 +364,9 @@ def test_groups_at_equilibrium(speeds: list[float], steps: tuple[int, int]) -> N
     mu)) groups at most. Equilibrium is taken after ``ROUNDS`` times Q_max steps of the slowest client, and watched for
     as long again.
 
-    Where mu <= Q there is one group, at every server update. With more, Algorithm 2 need not settle: where a client
-    fits the groups of faster and of slower ones, it may be created a group of its own by turns. The bound is then
-    come down to again and again, but not kept.
+    Where mu <= Q there is one group, at every server update. With more, Algorithm 2 need not settle: for a fast group
+    to join it in the next round (line 23), a slow client's new group is made short, and who is slower still then gets
+    one of its own. The bound is come down to again and again, but not kept.
     """
     least, most = steps
     speeds = [max(speed, max(speeds) / 40) for speed in speeds]
