@@ -320,7 +320,7 @@ def _live_by_the_clock(
 
     def tell(loss: Loss) -> None:
         print(
-            f"{data.client_names[loss.client]} (client {loss.client}, rank {loss.client + 1}) was silent for "
+            f"silo {data.client_names[loss.client]} (client {loss.client}, rank {loss.client + 1}) was silent for "
             f"{settings.silence:g} s and is given up at second {loss.second:.1f}; {server.living} of "
             f"{len(data.population)} silos go on",
             file=sys.stderr,

@@ -89,7 +89,8 @@ def sweep(experiment: Experiment | Path | str, folder: Path | str | None = None,
 
     ``folder`` takes the results, by default ``results/<experiment>``; ``site`` says how a run is started, by default
     as ``fedhpc sweep`` would. How many runs go on at a time, and what is retried, is up to the loaded configuration:
-    a worker's app starts one MPI job of ``site.ranks_per_run`` ranks, or under a clock of one for each client and one. The folder's lease is held until the report.
+    a worker's app starts one MPI job of ``site.ranks_per_run`` ranks, or, under a clock, of one for each
+    client and one more. The folder's lease is held until the report.
 
     Raises ExperimentError, with every mistake, before anything starts, and LeaseHeld where a live sweep has the folder.
     """

@@ -111,7 +111,7 @@ def print_plan(experiment: Experiment, site: Site, console: Console) -> None:
 def _print_silos(experiment: Experiment, population: Population, site: Site, console: Console) -> None:
     """What can be said of runs under a clock before they are there."""
     console.print(
-        f"clock: wall. Each run takes {site.ranks_per_run} ranks, rank 0 and one for each of {len(population)} clients; "
+        f"clock: wall. A run takes {site.ranks_per_run} ranks, rank 0 and one for each of {len(population)} clients, "
         f"{site.runs_at_a_time} at a time.\n"
         "There is no schedule to play: times and speeds are measured when the silos train. A silo that is silent for "
         f"{experiment.silence:g} s is given up.",

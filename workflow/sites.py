@@ -69,7 +69,7 @@ class Site(Settings):
 
 
 class SiloSite(Site):
-    """A site for runs under a clock: each has a rank for every client and one for the server, and outlives its ranks."""
+    """A site for runs under a clock: each has a rank for every client and one for the server, and outlives silos."""
 
     @classmethod
     def of(cls, site: Site, clients: int) -> "SiloSite":
@@ -89,8 +89,8 @@ class SiloSite(Site):
         if self.ranks_per_run <= self._cores:
             return ""
         return (
-            f"warning: a run's {self.ranks_per_run} ranks share {self._cores} cores, so that silos slow each other down; "
-            "their speeds are measured all the same"
+            f"warning: a run's {self.ranks_per_run} ranks share {self._cores} cores, so that silos slow each other "
+            "down; their speeds are measured all the same"
         )
 
 

@@ -160,3 +160,16 @@ def test_samples_and_epochs_of_ten_million_clients_remember_only_those_used() ->
     # Some 1,000 an epoch. A byte for each client would be ten million.
     assert peak < 10**6
     assert free.count == 10**7
+
+
+@given(st.integers(1, 30), st.data())
+def test_who_is_retired_is_never_drawn_again(population: int, data: st.DataObject) -> None:
+    free = FreeClients(population, np.random.default_rng(0))
+    taken = free.take(data.draw(st.integers(0, population)))
+    living = set(range(population))
+    for client in data.draw(st.sets(st.integers(0, population - 1))):
+        free.retire(client)
+        living.discard(client)
+        assert free.count == len(living - set(taken))
+    free.give_back(taken)
+    assert sorted(free.take(free.count)) == sorted(living)
