@@ -9,15 +9,17 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from fedhpc.budget import MOST_EVALUATIONS, Budget, Evaluation
+from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers import Algorithm
 from fedhpc.federation.schedulers.everybody import EverybodySettings
+from fedhpc.federation.wall_settings import SILENCE_SECONDS, slowdown_mistakes, wall_mistakes
 from fedhpc.latency.scenario import Scenario
 from fedhpc.mistakes import ExperimentError, sentences
 from fedhpc.normalization import normalization_mistakes
@@ -40,6 +42,8 @@ TUNING_TRIAL = MOST_TRIALS
 """The trial of every tuning run, which no trial of an experiment has: its clients are theirs unless each trial has a
 partition of its own, its draws are not."""
 
+
+Clock = Literal["virtual", "wall"]
 
 Pair = tuple[str, str]
 """An algorithm and a scenario, by their names."""
@@ -99,23 +103,33 @@ class RunSettings(Settings):
     evaluation: Evaluation
     seed: int
     trial: int
+    clock: Clock = "virtual"
+    silence: float | None = None
 
     def digest(self, data_fingerprint: str) -> str:
         """The hash that says whether a result is this run's: of the settings, the data's content (and not where they
         lie) and the result format."""
         settings = self.model_dump(mode="json", exclude={"task": {"data": {"path"}}})
+        if self.clock == "virtual":
+            # Nothing of a clock's is part of a virtual run, so that its hash is what it was before there were clocks.
+            del settings["clock"], settings["silence"], settings["scenario"]["slowdown"]
         return _digest([RESULT_FORMAT, settings, data_fingerprint])
 
 
 class Experiment(Settings):
     """An experiment file. ``client`` and ``server_optimizer`` at the top are defaults for every algorithm; ``name`` is
     the file's stem unless it is given. ``overrides``: what an algorithm has otherwise in one scenario. ``published`` is
-    for the report: no run depends on it."""
+    for the report: no run depends on it.
+
+    ``clock``: whether time is virtual, or each client is a silo with a rank of its own and time passes by itself; then
+    a silo that is silent for ``silence`` seconds is given up."""
 
     name: str = Field(pattern=r"^[^/]*[^/.][^/]*$")
     title: str = ""
     seed: int = Field(0, ge=0, lt=2**63)
     trials: int = Field(1, ge=1, le=MOST_TRIALS)
+    clock: Clock = "virtual"
+    silence: float | None = Field(None, gt=0, le=1e6, validate_default=True)
     task: Task
     client: dict[str, Any] = Field(default_factory=dict)
     server_optimizer: dict[str, Any] = Field(default_factory=dict)
@@ -141,6 +155,22 @@ class Experiment(Settings):
         if not text.isprintable():
             raise ValueError("holds characters that cannot be printed; leave them out")
         return text
+
+    @field_validator("silence")
+    @classmethod
+    def _silos_may_be_silent(cls, silence: float | None, others: ValidationInfo) -> float | None:
+        if others.data.get("clock") == "wall":
+            return SILENCE_SECONDS if silence is None else silence
+        if silence is not None:
+            raise ValueError("virtual clients are never silent; remove it, or give clock: wall")
+        return None
+
+    @field_validator("task")
+    @classmethod
+    def _silos_train(cls, task: Task, others: ValidationInfo) -> Task:
+        if others.data.get("clock") == "wall" and isinstance(task, NullTask):
+            raise ValueError("kind: the null task trains nothing, so that a clock has nothing to measure; take another")
+        return task
 
     @field_validator("budget")
     @classmethod
@@ -180,6 +210,23 @@ class Experiment(Settings):
 
     @field_validator("scenarios")
     @classmethod
+    def _scenarios_fit_the_clock(cls, scenarios: dict[str, Scenario], others: ValidationInfo) -> dict[str, Scenario]:
+        wall = others.data.get("clock") == "wall"
+        for name, scenario in scenarios.items():
+            if wall and scenario.latencies:
+                raise ValueError(
+                    f"scenarios.{name}.{scenario.latencies[0]}: under clock: wall silos take the time that they take; "
+                    "give slowdown in its place, or take clock: virtual"
+                )
+            if not wall and scenario.slowdown is not None:
+                raise ValueError(
+                    f"scenarios.{name}.slowdown: slows real steps, and under clock: virtual nothing waits for those; "
+                    "give latencies, or clock: wall"
+                )
+        return scenarios
+
+    @field_validator("scenarios")
+    @classmethod
     def _work_takes_time_where_that_matters(
         cls, scenarios: dict[str, Scenario], others: ValidationInfo
     ) -> dict[str, Scenario]:
@@ -192,7 +239,7 @@ class Experiment(Settings):
         if measured:
             told.append(f"{', '.join(measured)} would count on seconds a step that say nothing")
         for name, scenario in scenarios.items():
-            if told and not scenario.work_takes_time:
+            if told and scenario.slowdown is None and not scenario.work_takes_time:
                 raise ValueError(
                     f"scenarios.{name}: no time passes with the work of all clients, so that {' and '.join(told)}; "
                     "give the scenario a per_example or per_step above 0"
@@ -289,6 +336,20 @@ class Experiment(Settings):
             for each in there:
                 yield name, each
 
+    def mistakes_of(self, algorithm: Algorithm, population: Population) -> list[str]:
+        """What of an algorithm cannot work with these clients, within the budget and under the clock: sentences that
+        begin with the key within the algorithm."""
+        found = algorithm.mistakes(population, self.budget)
+        return [*wall_mistakes(algorithm), *found] if self.clock == "wall" else found
+
+    def scenario_mistakes(self, population: Population) -> list[str]:
+        """What of the scenarios cannot be with these clients: sentences that begin with the key."""
+        return [
+            f"scenarios.{name}.{mistake}"
+            for name, scenario in self.scenarios.items()
+            for mistake in slowdown_mistakes(scenario, population)
+        ]
+
     def grid_digest(self, pair: Pair) -> str:
         """The hash of all that the choice among the pair's points depends on, beside the data themselves."""
         assert self.tuning is not None
@@ -321,6 +382,8 @@ class Experiment(Settings):
             evaluation=self.evaluation,
             seed=self.seed,
             trial=trial,
+            clock=self.clock,
+            silence=self.silence,
         )
 
 

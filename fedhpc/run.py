@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,12 +28,25 @@ from fedhpc.federation.checkpoint import Checkpoint, OtherStep, load_checkpoint,
 from fedhpc.federation.metrics import metrics
 from fedhpc.federation.population import Population
 from fedhpc.federation.privacy_budget import make_noise, noise_multiplier, spent_epsilon
-from fedhpc.federation.recorder import Metrics, Recorder, client_columns
-from fedhpc.federation.schedule import make_schedule
+from fedhpc.federation.recorder import Columns, Metrics, Recorder, client_columns
+from fedhpc.federation.schedule import make_schedule, make_wall_server
+from fedhpc.federation.schedulers.tiered import TieredSettings
+from fedhpc.federation.server import Server
 from fedhpc.federation.updates import ScheduleError, ServerUpdate
 from fedhpc.federation.virtual_server import VirtualServer
+from fedhpc.federation.wall_server import Loss
 from fedhpc.mistakes import ExperimentError
-from fedhpc.ranks.world import abort_together, agree, join_world, local_rank, wait_for_all, watched
+from fedhpc.ranks.guard import Guarded, stand_guard
+from fedhpc.ranks.world import (
+    abort_together,
+    agree,
+    dying_alone,
+    join_world,
+    local_rank,
+    tell_all,
+    wait_for_all,
+    watched,
+)
 from fedhpc.store.choice import settings_in
 from fedhpc.store.lease import LeaseHeld, LeaseLost, check_lease, live_owner
 from fedhpc.store.progress import Progress, write_progress
@@ -61,12 +75,14 @@ class _Start:
 @dataclass
 class _Lived:
     """A federation: its schedule and what is recorded of it, its evaluations' ``quality`` by version, and whether it
-    ``reached`` its target."""
+    ``reached`` its target. ``of_clients`` and ``attributes`` are what else there is to keep."""
 
-    schedule: VirtualServer
+    schedule: Server
     recorder: Recorder
     quality: dict[int, Metrics] = field(default_factory=dict)
     reached: bool = False
+    of_clients: Columns = field(default_factory=dict)
+    attributes: dict[str, str] = field(default_factory=dict)
 
 
 def run(
@@ -87,10 +103,13 @@ def run(
     Raises on every rank ExperimentError (the settings cannot work with these data), LeaseHeld (a live sweep holds the
     folder), LeaseLost (the sweep that started it is over) and LauncherError. Any later failure ends the whole job.
     """
-    world = join_world()
+    wall = experiment.clock == "wall"
+    guarded = stand_guard() if wall else None
+    world = join_world(ranks_may_die=wall)
     started = time.time()
     settings = agree(world, lambda: settings_in(folder, experiment, cell))
-    start = agree(world, lambda: _prepare(experiment, cell, settings, folder, lease))
+    ranks = 1 if world is None else world.size
+    start = agree(world, lambda: _prepare(experiment, cell, settings, folder, lease, ranks))
     if start.finished:
         return False
     choice: StepChoice | None = None
@@ -98,19 +117,23 @@ def run(
         prepared = start.prepared
         _load_what_trains()
         choice = agree(world, lambda: _choose(experiment, cell, settings, prepared, folder, step))
-    with abort_together(world, quietly=_NO_DEFECTS), watched(world), _told_of(cell):
+    with abort_together(world, quietly=_NO_DEFECTS), watched(world, ranks_may_die=wall), _told_of(cell):
         privacy = settings.algorithm.privacy
         multiplier = None
         if privacy is not None and (world is None or world.rank == 0):
             multiplier = noise_multiplier(settings, start.population)
-        lived = _Lived(make_schedule(settings, start.population), Recorder(settings.evaluation))
         files = _Files(cell, folder, settings.budget, start.digest, choice, lease, checkpoint_seconds)
-        if start.prepared is not None and choice is not None:
-            lived = _train(settings, lived, open_prepared(start.prepared), choice, files, world, multiplier)
+        if start.prepared is not None and choice is not None and guarded is not None and world is not None:
+            lived = _live_by_the_clock(settings, open_prepared(start.prepared), choice, files, world, guarded)
         else:
-            _play(lived, files)
+            lived = _Lived(make_schedule(settings, start.population), Recorder(settings.evaluation))
+            if start.prepared is not None and choice is not None:
+                lived = _train(settings, lived, open_prepared(start.prepared), choice, files, world, multiplier)
+            else:
+                _play(lived, files)
         if world is None or world.rank == 0:
             attributes = _attributes(experiment, settings, start, choice, started, world)
+            attributes |= lived.attributes
             attributes["updates_waiting"] = lived.schedule.totals.updates_waiting
             if settings.budget.target is not None:
                 attributes["target_reached"] = int(lived.reached)
@@ -126,24 +149,35 @@ def run(
                     settings.seed,
                     lived.recorder.evaluations(lived.quality),
                     lived.recorder.server_updates(),
-                    client_columns(lived.schedule),
+                    client_columns(lived.schedule) | lived.of_clients,
                     attributes,
                 )
             )
-        wait_for_all(world)
+        if not wall:
+            wait_for_all(world)
     return True
 
 
-def _prepare(experiment: Experiment, cell: Run, settings: RunSettings, folder: Path, lease: str | None) -> _Start:
+def _prepare(
+    experiment: Experiment, cell: Run, settings: RunSettings, folder: Path, lease: str | None, ranks: int
+) -> _Start:
     if lease is not None:
         check_lease(folder, lease)
     elif (owner := live_owner(folder)) is not None:
         raise LeaseHeld(owner)
     prepared = prepared_data(experiment, folder, cell.trial)
     population = population_of(experiment.task, prepared)
-    mistakes = settings.algorithm.mistakes(population, settings.budget)
+    mistakes = experiment.mistakes_of(settings.algorithm, population)
+    mistakes = [f"algorithms.{cell.algorithm}.{mistake}" for mistake in mistakes]
+    mistakes += experiment.scenario_mistakes(population)
+    needed = len(population) + 1
+    if experiment.clock == "wall" and ranks != needed:
+        mistakes.append(
+            f"clock: wall, and so a run takes {needed} ranks, rank 0 and one for each of {len(population)} clients; "
+            f"this one has {ranks}; start it with `mpiexec -disable-auto-cleanup -n {needed}`"
+        )
     if mistakes:
-        raise ExperimentError(experiment.file, [f"algorithms.{cell.algorithm}.{mistake}" for mistake in mistakes])
+        raise ExperimentError(experiment.file, mistakes)
     digest, found = settings.digest(fingerprint_of(experiment)), finished_digest(cell.file(folder, ".h5"))
     if found not in (None, digest):
         raise ExperimentError(
@@ -185,7 +219,7 @@ def _choose(
     assert isinstance(settings.task, Classification)
     model, client, data = settings.task.model, settings.algorithm.client, open_prepared(prepared)
     file = choice_file(folder / cell.algorithm, model, client, data.shape, data.classes)
-    updates = settings.algorithm.updates
+    updates = settings.algorithm.updates if settings.clock == "virtual" else 1  # a silo trains one client
     try:
         choice = kept_choice(file, wishes, lambda: calibrate(model, client, data, updates, wishes))
         if (told := mistake(choice, model, client)) is not None:
@@ -197,6 +231,7 @@ def _choose(
 
 def _play(lived: _Lived, files: "_Files | None") -> None:
     """The schedule alone."""
+    assert isinstance(lived.schedule, VirtualServer)
     for update in lived.schedule.server_updates():
         lived.recorder.observe(update)
         if files is not None:
@@ -229,18 +264,14 @@ def _train(
     if world is not None and world.rank > 0:
         TrainingRank(world, training).serve()
         return lived
-    of_stragglers = int(np.isin(data.test_labels, data.straggler_classes).sum()) or None
-    examples = len(data.test_labels)
-
-    def quality(shards: Sequence[ShardCounts]) -> Metrics:
-        return metrics(shards, examples, of_stragglers)
-
-    target = settings.budget.target
+    quality = _quality(data)
+    target, schedule = settings.budget.target, lived.schedule
+    assert isinstance(schedule, VirtualServer)
     ranks = TrainingRanks(world)
     initial = training.initial_weights()
     noise = None if multiplier is None else make_noise(settings, multiplier, len(initial))
     engine = Engine(
-        lived.schedule,
+        schedule,
         lived.recorder,
         ServerModel(settings.algorithm, initial, noise, training.statistics),
         OwnRank(training),
@@ -264,6 +295,87 @@ def _train(
         _play(lived, None)
     lived.quality = {version: quality(shards) for version, shards in engine.evaluated.items()}
     return lived
+
+
+def _live_by_the_clock(
+    settings: RunSettings,
+    data: FederatedData,
+    choice: StepChoice,
+    files: "_Files",
+    world: "MPI.Intracomm",
+    guarded: Guarded,
+) -> _Lived:
+    """The federation as far as it went, on rank 0; a silo returns when it is over, or dies alone."""
+    from fedhpc.clients.local_training import LocalTraining
+    from fedhpc.clients.steps.device import prepare_device
+    from fedhpc.federation.server_model import ServerModel
+    from fedhpc.federation.wall_engine import WallEngine
+    from fedhpc.ranks.mailbox import Rest
+    from fedhpc.ranks.silo import Silo
+    from fedhpc.ranks.silos import Silos
+
+    assert isinstance(settings.task, Classification)
+    assert settings.silence is not None
+    client, target = settings.algorithm.client, settings.budget.target
+    prepare_device(choice, client.precision, local_rank(world))
+    training = LocalTraining(settings.task.model, client, data, settings.seed, settings.trial, choice)
+    initial, silo = training.initial_weights(), None
+    if world.rank > 0:
+        silo = Silo(world, training, settings.scenario.slowdown_of(world.rank - 1), settings.silence)
+    profiled: list[float] = []
+    if isinstance(settings.algorithm, TieredSettings):
+        profiled = tell_all(world, silo.profile(initial) if silo is not None else 0.0)[1:]
+    server = make_wall_server(settings, data.population, profiled)
+    lived = _Lived(server, Recorder(settings.evaluation))
+    quality = _quality(data)
+    guarded.federation_begins(*agree(world, lambda: (socket.gethostname(), os.getpid())))
+    if silo is not None:
+        with dying_alone(world):
+            silo.serve()
+        return lived
+
+    def tell(loss: Loss) -> None:
+        print(
+            f"silo {data.client_names[loss.client]} (client {loss.client}, rank {loss.client + 1}) was silent for "
+            f"{settings.silence:g} s and is given up at second {loss.second:.1f}; {server.living} of "
+            f"{len(data.population)} silos go on",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    silos = Silos(world, settings.silence)
+    engine = WallEngine(
+        server,
+        lived.recorder,
+        ServerModel(settings.algorithm, initial, statistics=training.statistics),
+        silos,
+        training.evaluate,
+        training.shards,
+        Rest(),
+        lambda engine: files.pulse(engine.newest, engine.checkpoint),
+        None if target is None else lambda shards: target.is_met(quality(shards)),
+        tell,
+    )
+    checkpoint = load_checkpoint(files.checkpoint, files.digest, choice)
+    if checkpoint is not None:
+        engine.restore(checkpoint)
+    engine.run()
+    silos.stop()
+    lived.reached = engine.reached
+    lived.quality = {version: quality(shards) for version, shards in engine.evaluated.items()}
+    lost_at = np.full(len(data.population), np.nan)
+    lost_at[list(server.lost_at)] = list(server.lost_at.values())
+    lived.of_clients = {"lost_at": lost_at}
+    lost = [[data.client_names[loss.client], round(loss.second, 3)] for loss in server.losses]
+    lived.attributes = {"silos_lost": json.dumps(lost)}
+    return lived
+
+
+def _quality(data: FederatedData) -> Callable[[Sequence[ShardCounts]], Metrics]:
+    """From shards' counts to an evaluation's metrics."""
+    of_stragglers = int(np.isin(data.test_labels, data.straggler_classes).sum()) or None
+    examples = len(data.test_labels)
+    return lambda shards: metrics(shards, examples, of_stragglers)
 
 
 class _Files:
@@ -356,6 +468,7 @@ def _attributes(
         "title": experiment.title,
         "experiment": experiment.name,
         "digest": start.digest,
+        "clock": settings.clock,
         "settings": yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False),
         "fedhpc_version": version("fedhpc"),
         "python_version": platform.python_version(),

@@ -61,9 +61,9 @@ def run(kind: str, text: str, folder: Path) -> str:
 
 
 def test_the_readme_from_top_to_bottom(copy: Path) -> None:
-    assert [kind for kind, _ in BLOCKS] == ["bash", "bash", "python", *["bash"] * 5, "python", "bash"]
+    assert [kind for kind, _ in BLOCKS] == ["bash", "bash", "python", *["bash"] * 6, "python", "bash"]
     printed = [run(kind, text, copy) for kind, text in BLOCKS]
-    sweep, look, read, partition, papers, own, tuned, alone, parsl, speed = printed
+    sweep, look, read, partition, papers, own, tuned, alone, silos, parsl, speed = printed
     assert "fedavg_over_selection" in sweep
     assert "24 of them finished before" in look
     assert "numpy" in read
@@ -77,6 +77,8 @@ def test_the_readme_from_top_to_bottom(copy: Path) -> None:
     assert "4 tuning runs, then 2 algorithms" in tuned
     assert "tuned:\n  fedbuff/slow_hospitals  client.optimizer.rate=" in tuned
     assert (copy / "results/alone/fedbuff/per_domain/trial-0.h5").exists(), alone
+    assert "A run takes 5 ranks, rank 0 and one for each of 4 clients" in silos
+    assert "[6/6]" in silos
     assert "slow_hospitals" in parsl
     assert "ratio to bare loop" in speed
     assert (copy / "results/speed.json").exists()

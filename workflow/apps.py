@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -28,7 +28,7 @@ from fedhpc.store.run_file import finished_digest
 from workflow.parent_death import end_with_parent
 from workflow.processes import RUN, SWEEP, end_processes
 from workflow.results_folder import EXPERIMENT, digests, log_file
-from workflow.sites import Site
+from workflow.sites import SiloSite, Site
 from workflow.tuning import settle, write_reports
 
 _TAIL = 20
@@ -37,6 +37,7 @@ _ORNAMENT = re.compile(
 )
 _SECONDS_TO_END = 3.0
 _SECONDS_BETWEEN_LOOKS = 2.0
+_LOOKS_TO_END = 3
 
 _RANK_ENVIRONMENT = {
     # One CPU thread a rank (law 3).
@@ -103,8 +104,14 @@ def train(folder: Path, run: Run, digest: str, site: Site, lease: str, prepared:
     command += ["--checkpoint-seconds", str(site.checkpoint_seconds)]
     command += ["--step", json.dumps(site.step.given)]
     environment = rank_environment(site, marks) | {LOG: str(log)}
-    status = _job(command, environment, log, marks, lambda: check_lease(folder, lease))
-    if status != 0 or finished_digest(run.file(folder, ".h5")) != digest:
+
+    def finished() -> bool:
+        return finished_digest(run.file(folder, ".h5")) == digest
+
+    # Where ranks may be lost, the result alone says how a job ended, and a rank that hangs must not keep it alive.
+    by_result = isinstance(site, SiloSite)
+    status = _job(command, environment, log, marks, lambda: check_lease(folder, lease), finished if by_result else None)
+    if not finished() or (status != 0 and not by_result):
         check_lease(folder, lease)
         failure = RunFailed(run, status, log, _tail(log))
         _tell(folder, run, "failed", f"{failure.reason}\n{failure.tail}", log)
@@ -147,9 +154,17 @@ def rank_environment(site: Site, marks: dict[str, str]) -> dict[str, str]:
     return {**inherited, **_RANK_ENVIRONMENT, **site.environment, **marks, "PATH": path}
 
 
-def _job(command: list[str], environment: dict[str, str], log: Path, marks: dict[str, str], look: Any) -> int:
+def _job(
+    command: list[str],
+    environment: dict[str, str],
+    log: Path,
+    marks: dict[str, str],
+    look: Callable[[], None],
+    finished: Callable[[], bool] | None,
+) -> int:
     """The exit status of an MPI job, which never outlives this call: where ``look`` raises, where this process is
-    asked to end or dies, the job ends too."""
+    asked to end or dies, the job ends too; and where it is ``finished``, some seconds later."""
+    looks_since = 0
     with _asked_to_end(), log.open("ab") as output:
         process = subprocess.Popen(
             command,
@@ -167,6 +182,10 @@ def _job(command: list[str], environment: dict[str, str], log: Path, marks: dict
                     break
                 except subprocess.TimeoutExpired:
                     look()
+                    looks_since = looks_since + 1 if finished is not None and finished() else 0
+                    if looks_since > _LOOKS_TO_END:
+                        status = 0
+                        break
         finally:
             if process.poll() is None:
                 process.terminate()

@@ -45,7 +45,7 @@ from workflow.results_folder import (
     refuse_foreign,
     write_experiment,
 )
-from workflow.sites import Site, load_site
+from workflow.sites import SiloSite, Site, load_site
 from workflow.tuning import settled
 
 
@@ -60,6 +60,8 @@ class Opened:
     digests: dict[Run, str]
     unsettled: dict[Pair, list[Run]]
     finished: list[Run]
+    site: Site
+    """The site as these runs need it."""
 
     @property
     def runs(self) -> list[Run]:
@@ -89,7 +91,8 @@ def sweep(experiment: Experiment | Path | str, folder: Path | str | None = None,
 
     ``folder`` takes the results, by default ``results/<experiment>``; ``site`` says how a run is started, by default
     as ``fedhpc sweep`` would. How many runs go on at a time, and what is retried, is up to the loaded configuration:
-    a worker's app starts one MPI job of ``site.ranks_per_run`` ranks. The folder's lease is held until the report.
+    a worker's app starts one MPI job of ``site.ranks_per_run`` ranks, or, under a clock, of one for each
+    client and one more. The folder's lease is held until the report.
 
     Raises ExperimentError, with every mistake, before anything starts, and LeaseHeld where a live sweep has the folder.
     """
@@ -99,7 +102,7 @@ def sweep(experiment: Experiment | Path | str, folder: Path | str | None = None,
     site.launch()
     with ExitStack() as stack:
         opened = stack.enter_context(open_folder(experiment, Path(folder or default_folder(experiment)), site))
-        under_way = submit(opened, site)
+        under_way = submit(opened)
         held = stack.pop_all()
     under_way.report.add_done_callback(lambda _: held.close())
     return under_way
@@ -127,12 +130,25 @@ def open_folder(experiment: Experiment, folder: Path, site: Site) -> Iterator[Op
         chosen = settled(folder, experiment, expected)
         expected = digests(experiment, chosen)
         unsettled = {pair: experiment.trials_of(pair) for pair in experiment.pairs() if pair not in chosen}
-        yield Opened(folder, lease.token, experiment.task, expected, unsettled, finished(folder, expected))
+        yield Opened(
+            folder,
+            lease.token,
+            experiment.task,
+            expected,
+            unsettled,
+            finished(folder, expected),
+            fitting(site, experiment, population),
+        )
 
 
-def submit(opened: Opened, site: Site) -> Sweep:
+def fitting(site: Site, experiment: Experiment, population: Population) -> Site:
+    """The site as the experiment's runs need it: under a clock each client has a rank of its own."""
+    return SiloSite.of(site, len(population)) if experiment.clock == "wall" else site
+
+
+def submit(opened: Opened) -> Sweep:
     """The DAG, in the loaded DataFlowKernel."""
-    folder, lease = opened.folder, opened.lease
+    folder, lease, site = opened.folder, opened.lease, opened.site
     prepare_data, train, report = python_app(apps.prepare_data), python_app(apps.train), python_app(apps.report)
     choose, train_chosen = python_app(apps.choose), python_app(apps.train_chosen)
     runs: dict[Run, AppFuture] = {}
@@ -161,12 +177,12 @@ def failure(future: AppFuture) -> BaseException | None:
 
 def refuse_unfit(experiment: Experiment, population: Population) -> None:
     """Raises ExperimentError where an algorithm, or a point of its grid, cannot work with these clients."""
-    mistakes: list[str] = []
+    mistakes = experiment.scenario_mistakes(population)
     for name, algorithm in experiment.algorithms.items():
-        told = algorithm.mistakes(population, experiment.budget)
+        told = experiment.mistakes_of(algorithm, population)
         mistakes += [f"algorithms.{name}.{mistake}" for mistake in told]
         for place, values, tried in _variants(experiment, name):
-            found = [mistake for mistake in tried.mistakes(population, experiment.budget) if mistake not in told]
+            found = [mistake for mistake in experiment.mistakes_of(tried, population) if mistake not in told]
             mistakes += [relocated(place, values, mistake, in_words(values)) for mistake in found]
             told += found
     if mistakes:

@@ -20,7 +20,7 @@ from fedhpc.federation.schedulers import Algorithm
 from fedhpc.federation.updates import ServerUpdate
 from fedhpc.mistakes import ExperimentError
 from fedhpc.task import Classification
-from workflow.dag import refuse_unfit
+from workflow.dag import fitting, refuse_unfit
 from workflow.results_folder import (
     current_choices,
     default_folder,
@@ -65,10 +65,12 @@ def print_plan(experiment: Experiment, site: Site, console: Console, draw: Path 
     tuning = sum(1 for _ in tuning_runs(experiment))
     runs = tuning + sum(1 for _ in experiment.runs())
     before = f"{_count(tuning, 'tuning run')}, then " if tuning else ""
+    wall = experiment.clock == "wall"
+    shared = "" if wall else f", {_count(site.ranks_per_run, 'rank')} each, {site.runs_at_a_time} at a time"
     console.print(
         f"{experiment.name}: {before}{_count(len(experiment.algorithms), 'algorithm')} x "
         f"{_count(len(experiment.scenarios), 'scenario')} x {_count(experiment.trials, 'trial')} = "
-        f"{_count(runs - tuning, 'run')}, {_count(site.ranks_per_run, 'rank')} each, {site.runs_at_a_time} at a time\n"
+        f"{_count(runs - tuning, 'run')}{shared}\n"
         f"results go to {default_folder(experiment)}, unless --output says otherwise",
         highlight=False,
         soft_wrap=True,
@@ -89,6 +91,11 @@ def print_plan(experiment: Experiment, site: Site, console: Console, draw: Path 
         folder = default_folder(experiment)
         refuse_foreign(folder, experiment, digests(experiment, recorded_choices(folder, experiment)))
         done = len(finished(folder, digests(experiment, current_choices(folder, experiment))))
+        if wall:
+            _print_silos(experiment, population, fitting(site, experiment, population), console)
+            if done:
+                console.print(f"{done} of the {runs} are finished there already", highlight=False)
+            return
         of_tuning = list(estimate_tuning(experiment, population, prepared, site))
         of_trials = list(estimate(experiment, population, prepared, site))
     if done:
@@ -142,6 +149,20 @@ def _partition(experiment: Experiment, prepared: Path, draw: Path | None) -> Ite
 
         partition_figure(counts, data.client_names, data.class_names, f"{asked(partition)}\n{dealt(counts)}", draw)
         yield f"the partition is drawn in {draw}"
+
+
+def _print_silos(experiment: Experiment, population: Population, site: Site, console: Console) -> None:
+    """What can be said of runs under a clock before they are there."""
+    console.print(
+        f"clock: wall. A run takes {site.ranks_per_run} ranks, rank 0 and one for each of {len(population)} clients, "
+        f"{site.runs_at_a_time} at a time.\n"
+        "There is no schedule to play: times and speeds are measured when the silos train. A silo that is silent for "
+        f"{experiment.silence:g} s is given up.",
+        highlight=False,
+        soft_wrap=True,
+    )
+    if site.warning:
+        console.print(site.warning, markup=False, highlight=False, soft_wrap=True)
 
 
 def _privacy(experiment: Experiment, population: Population) -> Iterator[str]:

@@ -15,7 +15,7 @@ from fedhpc.mistakes import ExperimentError, nearest
 from fedhpc.store.choice import Choice, choice_of, read_choice
 from fedhpc.store.progress import read_progress
 from fedhpc.store.replacing import replacing
-from fedhpc.store.run_file import finished_digest
+from fedhpc.store.run_file import finished_digest, silos_lost
 from fedhpc.task import Classification
 
 EXPERIMENT = "experiment.yaml"
@@ -182,3 +182,13 @@ def _compared(key: str, old: Any, new: Any) -> Iterator[str]:
             yield from _compared(f"{key}.{name}", old.get(name), new.get(name))
     elif old != new:
         yield f"{key}: was {old} and is now {new}"
+
+
+def loss_lines(folder: Path, experiment: Experiment) -> list[str]:
+    """A line for each finished run of a clock's federation that lost silos on its way."""
+    lines = []
+    for run in experiment.runs() if experiment.clock == "wall" else ():
+        result = run.file(folder, ".h5")
+        if finished_digest(result) is not None and (lost := silos_lost(result)):
+            lines.append(f"{run}  {', '.join(f'{name} at second {second:.1f}' for name, second in lost)}")
+    return lines

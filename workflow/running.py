@@ -44,11 +44,11 @@ def run_sweep(experiment: Experiment, folder: Path, site: Site, console: Console
     site.launch()
     try:
         with _stoppable(), open_folder(experiment, folder, site) as opened:
-            _announce(opened, site, console)
+            _announce(opened, console)
             if not opened.waiting:
                 _close(opened, {}, apps.report(opened.folder, opened.lease), console)
                 return 0
-            sweep = _run(opened, site, console)
+            sweep = _run(opened, console)
             failed = {run: error for run, future in sweep.runs.items() if (error := failure(future))}
             error = failure(sweep.report)
             _close(opened, failed, f"There is no report: {error}" if error else sweep.report.result(), console)
@@ -69,15 +69,15 @@ def run_sweep(experiment: Experiment, folder: Path, site: Site, console: Console
         os._exit(1)
 
 
-def _run(opened: Opened, site: Site, console: Console) -> Sweep:
+def _run(opened: Opened, console: Console) -> Sweep:
     """The sweep, at its end. Nothing of Parsl's is left when it returns."""
     with _marked_environment(opened.folder):
         try:
             with _plainly_named(parsl_folder(opened.folder)) as run_dir:
-                config = parsl_config(site, run_dir)
+                config = parsl_config(opened.site, run_dir)
                 kernel = parsl.load(config)
                 try:
-                    under_way = submit(opened, site)
+                    under_way = submit(opened)
                     watch(under_way, console, lambda: _check_interchange(config))
                 except InterchangeLost:
                     raise  # Parsl's own clean-up would wait for it for ever
@@ -91,14 +91,16 @@ def _run(opened: Opened, site: Site, console: Console) -> Sweep:
                 end_processes({SWEEP: str(opened.folder)}, _PATIENCE_SECONDS)
 
 
-def _announce(opened: Opened, site: Site, console: Console) -> None:
+def _announce(opened: Opened, console: Console) -> None:
     runs, waiting = len(opened.runs), len(opened.waiting)
     line = f"{runs} runs, {runs - waiting} of them finished before"
     if tuning := sum(isinstance(run, TuningRun) for run in opened.runs):
         line += f"; {tuning} of them tune"
     if waiting:
-        line += f"; {site.runs_at_a_time} at a time, {site.ranks_per_run} ranks each"
+        line += f"; {opened.site.runs_at_a_time} at a time, {opened.site.ranks_per_run} ranks each"
     console.print(f"{line}. Results: {opened.folder}", markup=False, highlight=False, soft_wrap=True)
+    if waiting and opened.site.warning:
+        console.print(opened.site.warning, markup=False, highlight=False, soft_wrap=True)
 
 
 def _close(opened: Opened, failed: dict[Run, BaseException], report: str, console: Console) -> None:

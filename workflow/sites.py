@@ -3,6 +3,7 @@
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,8 +39,16 @@ class Site(Settings):
     @property
     def runs_at_a_time(self) -> int:
         """As many as the cores hold, and at least one."""
-        cores = self.cores if self.cores is not None else len(os.sched_getaffinity(0))
-        return max(1, cores // self.ranks_per_run)
+        return max(1, self._cores // self.ranks_per_run)
+
+    @property
+    def _cores(self) -> int:
+        return self.cores if self.cores is not None else len(os.sched_getaffinity(0))
+
+    @property
+    def warning(self) -> str:
+        """What is to be feared of a run here; nothing, mostly."""
+        return ""
 
     def launch(self) -> list[str]:
         """What stands before a rank's own command; nothing for a single rank.
@@ -57,6 +66,32 @@ class Site(Settings):
         if program is None:
             raise ExperimentError(Path("site"), [f"launcher: there is no {words[0]}; name a program that exists"])
         return [program, *words[1:], "-n", str(self.ranks_per_run)]
+
+
+class SiloSite(Site):
+    """A site for runs under a clock: each has a rank for every client and one for the server, and outlives silos."""
+
+    @classmethod
+    def of(cls, site: Site, clients: int) -> "SiloSite":
+        """The site, whatever its ``ranks_per_run``."""
+        return cls.model_validate({**site.model_dump(), "ranks_per_run": clients + 1})
+
+    def launch(self) -> list[str]:
+        """As ever; hydra, where it is no choice of the site's, is told to let the others live when a rank ends."""
+        program, *rest = super().launch()
+        spares = (
+            self.launcher is None and b"HYDRA" in subprocess.run([program, "--version"], capture_output=True).stdout
+        )
+        return [program, *(["-disable-auto-cleanup"] if spares else []), *rest]
+
+    @property
+    def warning(self) -> str:
+        if self.ranks_per_run <= self._cores:
+            return ""
+        return (
+            f"warning: a run's {self.ranks_per_run} ranks share {self._cores} cores, so that silos slow each other "
+            "down; their speeds are measured all the same"
+        )
 
 
 def load_site(name: str | None = None) -> Site:

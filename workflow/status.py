@@ -12,7 +12,7 @@ from fedhpc.experiment import Run
 from fedhpc.processes import is_alive
 from fedhpc.store.lease import live_owner
 from fedhpc.store.progress import Progress, read_progress
-from workflow.results_folder import current_choices, digests, finished, read_experiment, tuning_runs
+from workflow.results_folder import current_choices, digests, finished, loss_lines, read_experiment, tuning_runs
 from workflow.tuning import chosen_lines
 
 State = Literal["finished", "running", "failed", "waiting"]
@@ -71,7 +71,9 @@ def status_lines(folder: Path) -> list[str]:
             lines += [f"             {line}" for line in state.progress.message.splitlines()[-_TAIL:]]
         elif state.state == "waiting" and state.percent:
             lines.append(f"  waiting  {state.run}  interrupted at {state.percent} %")
-    return lines + [f"  tuned    {line}" for line in chosen_lines(folder, read_experiment(folder))]
+    experiment = read_experiment(folder)
+    lines += [f"  lost     {line}" for line in loss_lines(folder, experiment)]
+    return lines + [f"  tuned    {line}" for line in chosen_lines(folder, experiment)]
 
 
 def summary(states: Iterable[RunState]) -> str:

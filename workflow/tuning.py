@@ -14,7 +14,7 @@ from fedhpc.store.choice import Choice, tuning_folder, write_choice
 from fedhpc.store.replacing import replacing, sync
 from fedhpc.store.run_file import finished_digest, last_values
 from fedhpc.tuning import Outcome, best, in_words
-from workflow.results_folder import current_choices, digests, finished, read_experiment
+from workflow.results_folder import current_choices, digests, finished, loss_lines, read_experiment
 
 if TYPE_CHECKING:
     from fedhpc.analysis.target_table import Target
@@ -85,7 +85,9 @@ def write_reports(folder: Path, target: "Target | None" = None) -> str:
 
     experiment = read_experiment(folder)
     tuned = _write_tuning(folder, experiment)
-    return write_report(folder, experiment.published, target) + (f"\n{tuned}" if tuned else "")
+    text = write_report(folder, experiment.published, target) + (f"\n{tuned}" if tuned else "")
+    lost = loss_lines(folder, experiment)
+    return "\n".join([text, "silos lost:", *(f"  {line}" for line in lost), ""]) if lost else text
 
 
 def _write_tuning(folder: Path, experiment: Experiment) -> str:

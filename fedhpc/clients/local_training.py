@@ -107,16 +107,17 @@ class LocalTraining:
         result: Vector = update.cpu().numpy()
         return result
 
-    def evaluate(self, weights: Vector, shard: int) -> ShardCounts:
-        """Counts of one shard of the held-out examples."""
+    def evaluate(self, weights: Vector, shard: int, between_pieces: Callable[[], None] = lambda: None) -> ShardCounts:
+        """Counts of one shard of the held-out examples. ``between_pieces`` is called after every 512 of them and must
+        neither train nor evaluate."""
         module = self._steps.module
         self._steps.weights[0].copy_(torch.from_numpy(weights))
         module.eval()
         # Added up at the end, so that a GPU is waited for once.
         correct, of_stragglers, losses = [], [], []
         last = min((shard + 1) * EVALUATION_SHARD, len(self._data.test_labels))
-        with torch.inference_mode():
-            for first in range(shard * EVALUATION_SHARD, last, _EVALUATION_BATCH):
+        for first in range(shard * EVALUATION_SHARD, last, _EVALUATION_BATCH):
+            with torch.inference_mode():
                 piece = slice(first, min(first + _EVALUATION_BATCH, last))
                 features, labels = (tensor[piece].to(self._device) for tensor in self._held_out)
                 scores = module(features)
@@ -124,6 +125,7 @@ class LocalTraining:
                 correct.append(hits.sum())
                 of_stragglers.append((hits & self._is_straggler_class[labels]).sum())
                 losses.append(cross_entropy(scores, labels, reduction="sum"))
+            between_pieces()
         module.train()
         return ShardCounts(_total(correct), _total(of_stragglers), _total(losses))
 

@@ -7,7 +7,7 @@ previous checkpoint is kept, for the case that the newest cannot be read.
 
 import contextlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ class Checkpoint:
 
     ``versions``: float32 [parameters], by version, and output models by their id. ``assemblies``: by the version that
     they will make. ``server``: the server model's state, beside its ``deltas``. ``evaluated``: the counts of every
-    shard, by version.
+    shard, by version. ``clock``: what a clock's federation came to so far, as JSON has it; empty in virtual time.
     """
 
     version: int
@@ -38,6 +38,7 @@ class Checkpoint:
     server: dict[str, NDArray[np.generic]]
     deltas: RoundDeltas
     evaluated: dict[int, list[ShardCounts]]
+    clock: dict[str, Any] = field(default_factory=dict)
 
 
 class OtherStep(Exception):
@@ -64,6 +65,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint, digest: str, choice: Ste
         "added": {makes: assembly.added for makes, assembly in checkpoint.assemblies.items()},
         "deltas": deltas,
         "evaluated": {version: [asdict(count) for count in counts] for version, counts in checkpoint.evaluated.items()},
+        "clock": checkpoint.clock,
     }
     rest["arrays"] = sorted(arrays)
     arrays["rest"] = np.frombuffer(json.dumps(rest).encode(), np.uint8)
@@ -135,6 +137,7 @@ def _read(path: Path, digest: str, choice: StepChoice) -> Checkpoint | None:
         evaluated={
             int(version): [ShardCounts(**count) for count in counts] for version, counts in rest["evaluated"].items()
         },
+        clock=rest["clock"],
     )
 
 

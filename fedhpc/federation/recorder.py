@@ -1,13 +1,14 @@
 """What a run keeps: a row an evaluation, a row a server update, a row a client."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedhpc.budget import MOST_EVALUATIONS, Evaluation
+from fedhpc.federation.server import Server
 from fedhpc.federation.updates import ScheduleError, ServerUpdate, Totals
-from fedhpc.federation.virtual_server import VirtualServer
 
 Columns = dict[str, NDArray[np.generic]]
 
@@ -36,11 +37,12 @@ class Recorder:
     """Server updates in each tree of noise."""
     _rows: list[tuple[int, float, Totals]] = field(default_factory=list)
     _updates: list[tuple[float, float, int, int]] = field(default_factory=list)
-    _last: ServerUpdate | None = None
+    last: ServerUpdate | None = None
+    """The newest server update that was observed."""
 
     def observe(self, update: ServerUpdate) -> bool:
         """Takes the next server update; true if its version is to be evaluated."""
-        self._last = update
+        self.last = update
         if update.version:
             tree, step = update.tree_step
             self.steps_of_trees[tree] = step
@@ -57,11 +59,11 @@ class Recorder:
 
     def finish(self) -> int | None:
         """The schedule is over: the last version, if it still is to be evaluated."""
-        assert self._last is not None
-        if self._rows[-1][0] == self._last.version:
+        assert self.last is not None
+        if self._rows[-1][0] == self.last.version:
             return None
-        self._rows.append((self._last.version, self._last.time, self._last.totals))
-        return self._last.version
+        self._rows.append((self.last.version, self.last.time, self.last.totals))
+        return self.last.version
 
     def evaluations(self, metrics: dict[int, Metrics]) -> Columns:
         """The columns along ``evaluation``; ``metrics`` by version, empty for a task that trains nothing."""
@@ -94,6 +96,22 @@ class Recorder:
             "updates_aggregated": np.array([row[3] for row in self._updates], np.int64),
         }
 
+    def state(self) -> dict[str, Any]:
+        """What was recorded so far, as JSON has it, for a schedule that cannot be played again."""
+        assert self.last is not None
+        return {
+            "rows": [(version, time, asdict(totals)) for version, time, totals in self._rows],
+            "updates": self._updates,
+            "last": (self.last.version, self.last.time, asdict(self.last.totals)),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Goes on from what ``state()`` gave."""
+        self._rows = [(version, time, Totals(**totals)) for version, time, totals in state["rows"]]
+        self._updates = [tuple(row) for row in state["updates"]]
+        version, time, totals = state["last"]
+        self.last = ServerUpdate(version, time, [], [], Totals(**totals), [])
+
     def _reached(self, update: ServerUpdate) -> float:
         match self.evaluation.unit:
             case "client_updates":
@@ -106,7 +124,7 @@ class Recorder:
                 return update.time
 
 
-def client_columns(schedule: VirtualServer) -> Columns:
+def client_columns(schedule: Server) -> Columns:
     """The columns along ``client``: who they are, and how often each took part and was used."""
     clients = len(schedule.population)
     participations, aggregated = np.zeros(clients, np.int64), np.zeros(clients, np.int64)

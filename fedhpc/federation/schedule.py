@@ -1,4 +1,4 @@
-"""A run's schedule: its settings and its population brought to life in virtual time."""
+"""A run's server: its settings and its population brought to life, in virtual time or under a clock."""
 
 from fedhpc.experiment import RunSettings
 from fedhpc.federation.client_time import ClientTime
@@ -6,6 +6,7 @@ from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers import make_scheduler
 from fedhpc.federation.selection import FreeClients
 from fedhpc.federation.virtual_server import VirtualServer
+from fedhpc.federation.wall_server import WallServer
 from fedhpc.streams import Purpose, sequential
 
 
@@ -24,4 +25,19 @@ def make_schedule(settings: RunSettings, population: Population) -> VirtualServe
         budget=settings.budget,
         chance=sequential(seed, trial, Purpose.SCHEDULER),
         distils=settings.algorithm.client.distillation > 0,
+    )
+
+
+def make_wall_server(settings: RunSettings, population: Population, profiled: list[float]) -> WallServer:
+    """The server of a run under a clock, at second 0, every client of which is a silo. ``profiled``: seconds a
+    mini-batch of every client, as it was measured; empty where nobody asks."""
+    seed, trial = settings.seed, settings.trial
+    return WallServer(
+        scheduler=make_scheduler(settings.algorithm),
+        population=population,
+        work=settings.algorithm.client,
+        profiled=profiled,
+        free=FreeClients(len(population), sequential(seed, trial, Purpose.SELECTION)),
+        budget=settings.budget,
+        chance=sequential(seed, trial, Purpose.SCHEDULER),
     )

@@ -22,6 +22,7 @@ class FreeClients:
         self.once_an_epoch = once_an_epoch
         self._for_good = False
         self._resting: list[int] = []
+        self._retired: set[int] = set()
         self._moved: dict[int, int] = {}
         self._generator = generator
         self._uniforms: list[float] = []
@@ -77,6 +78,18 @@ class FreeClients:
         else:
             self._free(clients)
 
+    def retire(self, client: int) -> None:
+        """The client is never free again, whether it is now or is taken and will be given back. Takes time that grows
+        with the number of free clients."""
+        self._retired.add(client)
+        for place in range(self.count):
+            if self._moved.get(place, place) == client:
+                self.count -= 1
+                last = self._moved.pop(self.count, self.count)
+                if place != self.count:
+                    self._moved[place] = last
+                return
+
     def restart(self) -> None:
         """A new epoch: all that have been given back are free. Who is still taken will rest in the new epoch."""
         resting, self._resting = self._resting, []
@@ -85,6 +98,8 @@ class FreeClients:
     def _free(self, clients: Iterable[int]) -> None:
         count, moved = self.count, self._moved
         for client in clients:
+            if client in self._retired:
+                continue
             if client != count:
                 moved[count] = client
             count += 1

@@ -1,6 +1,6 @@
 """The server as a scheduler sees it: whom to start, and which client updates make which server update.
 
-How time passes is not its matter: it is virtual (``virtual_server.py``).
+How time passes is not its matter: it is virtual (``virtual_server.py``) or a clock's (``wall_server.py``).
 """
 
 from collections.abc import Sequence
@@ -20,13 +20,17 @@ class Scheduler(Protocol):
     """The policy: whom to start, when, and when to aggregate. It acts through the server that it is handed."""
 
     def begin(self, server: "Server") -> None:
-        """Virtual time starts."""
+        """Time starts."""
 
     def arrived(self, server: "Server", update: Participation) -> None:
         """A client update has been uploaded."""
 
     def timer(self, server: "Server", token: int) -> None:
         """A timer set with this token has run out."""
+
+    def lost(self, server: "Server", update: Participation) -> None:
+        """The client of this participation, which is under way, will not be heard of again. Its time is accounted for
+        and it is not free; virtual clients are never lost."""
 
 
 @dataclass(kw_only=True)

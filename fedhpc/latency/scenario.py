@@ -1,12 +1,17 @@
 """How long a client takes: Hard et al., section 3, ``T = T_communication + C + T_per_example * examples``; FedCompass,
 section 5.1, a time for each step."""
 
+from typing import Annotated
+
 from pydantic import Field, model_validator
 
 from fedhpc.latency.distributions import Duration, bounds
 from fedhpc.settings import Settings
 
 Factors = tuple[Duration | None, Duration | None, Duration | None, Duration | None]
+
+
+Slowdown = Annotated[float, Field(ge=1, le=1e6)]
 
 
 class _Factors(Settings):
@@ -27,14 +32,18 @@ class Scenario(_Factors):
     ``per_example`` is virtual seconds for each example that the client processes, ``per_step`` for each mini-batch.
     A factor left out takes no time. ``speed_change`` is the probability with which, at each participation after its
     first, a client has the parameters that are its own drawn anew (FedCompass, appendix G.2).
+
+    Under a clock, silos take the time that they take, and ``slowdown`` is all that there is: how many times as long a
+    step takes as it would, one number for all clients or one for each.
     """
 
     stragglers: StragglerLatency | None = None
     speed_change: float = Field(0.0, ge=0, le=1)
+    slowdown: Slowdown | Annotated[list[Slowdown], Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
     def _something_takes_time(self) -> "Scenario":
-        if not any(self.factors(straggler=False)):
+        if self.slowdown is None and not any(self.factors(straggler=False)):
             raise ValueError("give at least one of communication, overhead, per_example and per_step")
         return self
 
@@ -50,6 +59,17 @@ class Scenario(_Factors):
                 "0.05}, or leave speed_change out"
             )
         return self
+
+    @property
+    def latencies(self) -> list[str]:
+        """The keys that are given and speak of virtual seconds."""
+        return [name for name, value in self if name != "slowdown" and value]
+
+    def slowdown_of(self, client: int) -> float:
+        """How many times as long this client's steps take."""
+        if isinstance(self.slowdown, list):
+            return self.slowdown[client]
+        return 1.0 if self.slowdown is None else self.slowdown
 
     def factors(self, *, straggler: bool) -> Factors:
         """(communication, overhead, per_example, per_step) of a straggler client, or of any other."""

@@ -35,6 +35,8 @@ class Kind(IntEnum):
     STOP = 5
     UPDATE = 6  # makes, place; weighted sum of deltas
     COUNTS = 7  # version, shard, correct, straggler correct; loss
+    ABANDON = 8  # makes
+    SIGN = 9  # a silo lives
 
 
 class Message:

@@ -20,12 +20,17 @@ _SECONDS = 1.0
 
 
 class Watchdog:
-    """Within it, a thread looks every second whether the parent and the ranks of this host are alive."""
+    """Within it, a thread looks every second whether the parent and the ranks of this host are alive, or of these
+    ``only_rank_0``."""
 
-    def __init__(self, world: MPI.Intracomm) -> None:
+    def __init__(self, world: MPI.Intracomm, only_rank_0: bool = False) -> None:
         own = (_place(), os.getpid())
         peers = world.allgather(own)
-        self._peers = {rank: pid for rank, (place, pid) in enumerate(peers) if place == own[0] and rank != world.rank}
+        self._peers = {
+            rank: pid
+            for rank, (place, pid) in enumerate(peers)
+            if place == own[0] and rank != world.rank and (rank == 0 or not only_rank_0)
+        }
         self._parent = os.getppid()
         self._rank = world.rank
         self._enough = threading.Event()

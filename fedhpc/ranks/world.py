@@ -50,8 +50,9 @@ def mpiexec() -> str:
     )
 
 
-def join_world() -> "MPI.Intracomm | None":
+def join_world(*, ranks_may_die: bool = False) -> "MPI.Intracomm | None":
     """The communicator of all ranks, or None where this process runs alone. MPI starts only if a launcher is about.
+    Where ``ranks_may_die``, it does not end when the process does: that would wait for the dead.
 
     Raises LauncherError where a launcher started several processes and the MPI library sees only one: then each
     would do the whole work by itself.
@@ -59,6 +60,10 @@ def join_world() -> "MPI.Intracomm | None":
     launcher, ranks = _launched_by()
     if launcher is None:
         return None
+    if ranks_may_die:
+        import mpi4py
+
+        mpi4py.rc.finalize = False
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD
@@ -123,6 +128,16 @@ def abort_together(world: "MPI.Intracomm | None", quietly: tuple[type[Exception]
         world.Abort(1)
 
 
+@contextmanager
+def dying_alone(world: "MPI.Intracomm") -> Iterator[None]:
+    """Within it, an exception ends this rank and no other: its traceback is printed."""
+    try:
+        yield
+    except BaseException:
+        _leave_behind(f"rank {world.rank} ends:\n{traceback.format_exc()}")
+        os._exit(1)
+
+
 def _leave_behind(sentence: str) -> None:
     """Last words go straight into the job's log, where there is one: what a launcher has not passed on yet when the job
     aborts is lost. Where there is none, the launcher gets a moment."""
@@ -137,14 +152,15 @@ def _leave_behind(sentence: str) -> None:
 
 
 @contextmanager
-def watched(world: "MPI.Intracomm | None") -> Iterator[None]:
-    """Within it, this rank ends when its launcher or a rank of its host is gone."""
+def watched(world: "MPI.Intracomm | None", *, ranks_may_die: bool = False) -> Iterator[None]:
+    """Within it, this rank ends when its launcher or a rank of its host is gone; where ``ranks_may_die``, of the ranks
+    rank 0 only."""
     if world is None:
         yield
         return
     from fedhpc.ranks.watchdog import Watchdog
 
-    with Watchdog(world):
+    with Watchdog(world, only_rank_0=ranks_may_die):
         yield
 
 
@@ -157,6 +173,12 @@ def wait_for_all(world: "MPI.Intracomm | None") -> None:
     request, rest = world.Ibarrier(), Rest()
     while not request.Test():
         rest.a_moment()
+
+
+def tell_all(world: "MPI.Intracomm", number: float) -> list[float]:
+    """Every rank's number, in their order, on every rank; a waiting rank rests."""
+    wait_for_all(world)
+    return world.allgather(number)
 
 
 def agree(world: "MPI.Intracomm | None", decide: Callable[[], T]) -> T:

@@ -1,6 +1,7 @@
 """One result file a run: valid netCDF-4, there when it is complete and not before (law 5)."""
 
 import io
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,6 +33,14 @@ def finished_digest(path: Path) -> str | None:
     except (OSError, RuntimeError, KeyError, ValueError):
         return None
     return digest if complete and isinstance(digest, str) else None
+
+
+def silos_lost(path: Path) -> list[tuple[str, float]]:
+    """The silos that were given up in a result, by name, and the seconds when; none in virtual time. Raises OSError
+    where there is no result."""
+    with h5py.File(path, "r", locking=False) as file:
+        lost = json.loads(file.attrs.get("silos_lost", "[]"))
+    return [(name, second) for name, second in lost]
 
 
 def last_values(path: Path, names: Sequence[str]) -> dict[str, float]:

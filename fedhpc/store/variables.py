@@ -20,7 +20,13 @@ class Variable:
 
 
 VARIABLES: dict[str, Variable] = {
-    "time": Variable("evaluation", "float64", "s", "virtual time of the evaluated server version", coordinate=True),
+    "time": Variable(
+        "evaluation",
+        "float64",
+        "s",
+        "virtual time of the evaluated server version; with the attribute clock: wall, seconds of that clock",
+        coordinate=True,
+    ),
     "server_updates": Variable("evaluation", "int64", "1", "server updates"),
     "client_updates": Variable("evaluation", "int64", "1", "client updates aggregated"),
     "late_updates": Variable(
@@ -56,6 +62,9 @@ VARIABLES: dict[str, Variable] = {
     "examples": Variable("client", "int64", "1", "training examples that the client holds"),
     "straggler": Variable("client", "int8", "1", "1 for a straggler client, else 0"),
     "participations": Variable("client", "int64", "1", "times that the client was started"),
+    "lost_at": Variable(
+        "client", "float64", "s", "second at which the silo was given up for good, NaN if it was not", optional=True
+    ),
     "updates_aggregated_of_client": Variable("client", "int64", "1", "client updates of this client that were used"),
 }
 

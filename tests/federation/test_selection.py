@@ -167,3 +167,16 @@ def test_everybody_is_taken_for_good() -> None:
     assert free.take_everybody() == [0, 1, 2, 3]
     free.give_back([2, 2, 0])
     assert (free.count, free.anybody) == (0, False)
+
+
+@given(st.integers(1, 30), st.data())
+def test_who_is_retired_is_never_drawn_again(population: int, data: st.DataObject) -> None:
+    free = FreeClients(population, np.random.default_rng(0))
+    taken = free.take(data.draw(st.integers(0, population)))
+    living = set(range(population))
+    for client in data.draw(st.sets(st.integers(0, population - 1))):
+        free.retire(client)
+        living.discard(client)
+        assert free.count == len(living - set(taken))
+    free.give_back(taken)
+    assert sorted(free.take(free.count)) == sorted(living)

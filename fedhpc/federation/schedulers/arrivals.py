@@ -40,20 +40,28 @@ class Arrivals:
         self.last = 0
         """The last arrival at a constant rate that was waited for, counted from 1."""
         self.all_busy = False
+        self.empty_slots = 0
+        """Those that nobody was free for: only where clients can be lost."""
 
     def begin(self, server: Server) -> None:
         """Virtual time starts: the slots are filled, or the first client is waited for."""
         if self.settings.concurrency is not None:
-            server.start(server.select(self.settings.concurrency))
+            self.refill(server, self.settings.concurrency)
         else:
             self._wait(server)
 
     def refill(self, server: Server, slots: int) -> None:
         """So many slots are free."""
         if self.settings.concurrency is not None:
-            server.start(server.select(slots))
+            clients = server.select(slots + self.empty_slots)
+            self.empty_slots += slots - len(clients)
+            server.start(clients)
         elif self.all_busy and server.free.anybody:
             self._wait(server)
+
+    def lost(self, server: Server) -> None:
+        """A client that trained is lost: its slot is free, and is filled if anybody is."""
+        self.refill(server, 1)
 
     def one_more(self, server: Server) -> None:
         """The timer has run out: a client begins."""

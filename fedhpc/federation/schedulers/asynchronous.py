@@ -54,5 +54,8 @@ class Asynchronous:
         server.aggregate([update], [weight], moves_to_clients=True)
         self.arrivals.refill(server, 1)
 
+    def lost(self, server: Server, update: Participation) -> None:
+        self.arrivals.lost(server)
+
     def timer(self, server: Server, token: int) -> None:
         self.arrivals.one_more(server)

@@ -118,5 +118,8 @@ class Buffered:
             weight * (newest - update.version) ** exponent for weight, update in zip(weights, self.buffer, strict=True)
         ]
 
+    def lost(self, server: Server, update: Participation) -> None:
+        self.arrivals.lost(server)
+
     def timer(self, server: Server, token: int) -> None:
         self.arrivals.one_more(server)

@@ -92,3 +92,6 @@ class FareDust:
 
     def timer(self, server: Server, token: int) -> None:
         raise AssertionError("FARe-DUST sets no timer")
+
+    def lost(self, server: Server, update: Participation) -> None:
+        raise AssertionError("FARe-DUST has virtual clients only, and those are never lost")

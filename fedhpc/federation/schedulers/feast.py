@@ -123,3 +123,6 @@ class Feast:
                 return
             del self.under_way[start]
             server.close_round(start)
+
+    def lost(self, server: Server, update: Participation) -> None:
+        raise AssertionError("FeAST-on-MSG has virtual clients only, and those are never lost")

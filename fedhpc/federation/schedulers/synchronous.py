@@ -58,11 +58,20 @@ class Synchronous:
 
     def arrived(self, server: Server, update: Participation) -> None:
         self.received.append(update)
-        if len(self.received) == (len(self.started) if self.settings.samples else self.settings.cohort):
-            self.close(server)
+        self.close_if_complete(server)
 
     def timer(self, server: Server, round_of_timer: int) -> None:
         if round_of_timer == self.round:
+            self.close(server)
+
+    def lost(self, server: Server, update: Participation) -> None:
+        """The round goes on with the others."""
+        self.started.remove(update)
+        self.close_if_complete(server)
+
+    def close_if_complete(self, server: Server) -> None:
+        wanted = len(self.started) if self.settings.samples else min(self.settings.cohort, len(self.started))
+        if len(self.received) == wanted:
             self.close(server)
 
     def close(self, server: Server) -> None:
