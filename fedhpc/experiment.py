@@ -373,8 +373,23 @@ def load_experiment(path: Path) -> Experiment:
         raise ExperimentError(path, [*sentences(error, Experiment, raw, filled), *told]) from None
     if told:
         raise ExperimentError(path, told)
+    if told := [*_without_deadline(experiment)]:
+        raise ExperimentError(path, told)
     experiment._file = path.resolve()
     return experiment
+
+
+def _without_deadline(experiment: Experiment) -> Iterator[str]:
+    """Algorithms that are to keep a deadline in scenarios that have none: a sentence each."""
+    for name in experiment.algorithms:
+        for scenario, settings in experiment.scenarios.items():
+            own = experiment.algorithm_in((name, scenario))
+            tried = [point.values.get("client.within_deadline") for point in experiment.points(name).values()]
+            if settings.straggler_percent is None and any([own.client.within_deadline, *tried]):
+                yield (
+                    f"scenarios.{scenario}: there is no deadline, which {name}'s client.within_deadline asks for; give "
+                    "the scenario a straggler_percent and a capability, or leave within_deadline out"
+                )
 
 
 def dump_experiment(experiment: Experiment) -> str:

@@ -31,6 +31,7 @@ from fedhpc.federation.recorder import Metrics, Recorder, client_columns
 from fedhpc.federation.schedule import make_schedule
 from fedhpc.federation.updates import ScheduleError, ServerUpdate
 from fedhpc.federation.virtual_server import VirtualServer
+from fedhpc.latency.capability import capability_mistakes
 from fedhpc.mistakes import ExperimentError
 from fedhpc.ranks.world import abort_together, agree, join_world, local_rank, wait_for_all, watched
 from fedhpc.store.choice import settings_in
@@ -61,12 +62,13 @@ class _Start:
 @dataclass
 class _Lived:
     """A federation: its schedule and what is recorded of it, its evaluations' ``quality`` by version, and whether it
-    ``reached`` its target."""
+    ``reached`` its target. ``coreset_errors``: by version, None where they are not asked for."""
 
     schedule: VirtualServer
     recorder: Recorder
     quality: dict[int, Metrics] = field(default_factory=dict)
     reached: bool = False
+    coreset_errors: dict[int, float] | None = None
 
 
 def run(
@@ -112,6 +114,8 @@ def run(
         if world is None or world.rank == 0:
             attributes = _attributes(experiment, settings, start, choice, started, world)
             attributes["updates_waiting"] = lived.schedule.totals.updates_waiting
+            if (deadline := lived.schedule.client_time.deadline) is not None:
+                attributes["deadline"] = deadline
             if settings.budget.target is not None:
                 attributes["target_reached"] = int(lived.reached)
             if privacy is not None and multiplier is not None:
@@ -125,8 +129,9 @@ def run(
                     cell.trial,
                     settings.seed,
                     lived.recorder.evaluations(lived.quality),
-                    lived.recorder.server_updates(),
+                    lived.recorder.server_updates(lived.coreset_errors),
                     client_columns(lived.schedule),
+                    lived.recorder.client_updates(),
                     attributes,
                 )
             )
@@ -142,8 +147,11 @@ def _prepare(experiment: Experiment, cell: Run, settings: RunSettings, folder: P
     prepared = prepared_data(experiment, folder)
     population = population_of(experiment.task, prepared)
     mistakes = settings.algorithm.mistakes(population, settings.budget)
-    if mistakes:
-        raise ExperimentError(experiment.file, [f"algorithms.{cell.algorithm}.{mistake}" for mistake in mistakes])
+    told = [f"algorithms.{cell.algorithm}.{mistake}" for mistake in mistakes]
+    mistakes = capability_mistakes(settings.scenario.capability, population)
+    told += [f"scenarios.{cell.scenario}.{mistake}" for mistake in mistakes]
+    if told:
+        raise ExperimentError(experiment.file, told)
     digest, found = settings.digest(fingerprint_of(experiment)), finished_digest(cell.file(folder, ".h5"))
     if found not in (None, digest):
         raise ExperimentError(
@@ -262,6 +270,8 @@ def _train(
         until = settings.model_copy(update={"budget": ended})
         lived = _Lived(make_schedule(until, data.population), Recorder(settings.evaluation), reached=True)
         _play(lived, None)
+    if client.record_coreset_error:
+        lived.coreset_errors = engine.coreset_errors
     lived.quality = {version: quality(shards) for version, shards in engine.evaluated.items()}
     return lived
 

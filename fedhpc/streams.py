@@ -26,6 +26,7 @@ class Purpose(IntEnum):
     TIME_LIMIT = 8
     SCHEDULER = 9
     PRIVACY = 10
+    CORESET = 13
 
 
 def trial_seed(seed: int, trial: int, purpose: Purpose) -> np.random.SeedSequence:

@@ -27,6 +27,7 @@ from fedhpc.data.preparation import population_of, prepared_data
 from fedhpc.experiment import Experiment, Pair, Run, TuningRun, load_experiment
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers import Algorithm
+from fedhpc.latency.capability import capability_mistakes
 from fedhpc.mistakes import ExperimentError
 from fedhpc.overrides import algorithm_with, relocated
 from fedhpc.store.lease import take_lease
@@ -157,8 +158,12 @@ def failure(future: AppFuture) -> BaseException | None:
 
 
 def refuse_unfit(experiment: Experiment, population: Population) -> None:
-    """Raises ExperimentError where an algorithm, or a point of its grid, cannot work with these clients."""
-    mistakes: list[str] = []
+    """Raises ExperimentError where a scenario, an algorithm, or a point of its grid, cannot work with these clients."""
+    mistakes = [
+        f"scenarios.{name}.{mistake}"
+        for name, scenario in experiment.scenarios.items()
+        for mistake in capability_mistakes(scenario.capability, population)
+    ]
     for name, algorithm in experiment.algorithms.items():
         told = algorithm.mistakes(population, experiment.budget)
         mistakes += [f"algorithms.{name}.{mistake}" for mistake in told]

@@ -1,5 +1,7 @@
-"""What a run keeps: a row an evaluation, a row a server update, a row a client."""
+"""What a run keeps: a row an evaluation, a row a server update, a row a client, and how long client updates took."""
 
+from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +12,9 @@ from fedhpc.federation.updates import ScheduleError, ServerUpdate, Totals
 from fedhpc.federation.virtual_server import VirtualServer
 
 Columns = dict[str, NDArray[np.generic]]
+
+MOST_DURATIONS = 1_000_000
+"""Client updates whose durations are kept: a run's first."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class Recorder:
     """Server updates in each tree of noise."""
     _rows: list[tuple[int, float, Totals]] = field(default_factory=list)
     _updates: list[tuple[float, float, int, int]] = field(default_factory=list)
+    _durations: array[float] = field(default_factory=lambda: array("f"))
     _last: ServerUpdate | None = None
 
     def observe(self, update: ServerUpdate) -> bool:
@@ -49,6 +55,9 @@ class Recorder:
             versions = [client_update.version for client_update in update.updates]
             mean = (newest * count - sum(versions)) / count if count else 0.0
             self._updates.append((update.time, mean, newest - min(versions, default=newest), count))
+            if len(self._durations) < MOST_DURATIONS:
+                self._durations.extend([used.arrives - used.started for used in update.updates])
+                self._durations.extend([used.arrives - used.started for used in update.late])
         rows = len(self._rows)
         reached = self._reached(update)
         if reached / self.evaluation.every > MOST_EVALUATIONS:
@@ -87,14 +96,24 @@ class Recorder:
                 columns["straggler_accuracy"] = np.array([found.straggler_accuracy for found in of_rows], np.float64)
         return columns
 
-    def server_updates(self) -> Columns:
-        """The columns along ``server_update``."""
-        return {
+    def server_updates(self, coreset_errors: Mapping[int, float] | None = None) -> Columns:
+        """The columns along ``server_update``. ``coreset_errors``: by the version that the update made, some of them;
+        None where none are asked for."""
+        columns: Columns = {
             "server_update_time": np.array([row[0] for row in self._updates], np.float64),
             "staleness": np.array([row[1] for row in self._updates], np.float64),
             "staleness_max": np.array([row[2] for row in self._updates], np.int64),
             "updates_aggregated": np.array([row[3] for row in self._updates], np.int64),
         }
+        if coreset_errors is not None:
+            versions = range(1, len(self._updates) + 1)
+            columns["coreset_error"] = np.array([coreset_errors.get(version, np.nan) for version in versions])
+        return columns
+
+    def client_updates(self) -> Columns:
+        """The column along ``client_update``: the first that were used, in the order of the server updates and within
+        each of arrival, late ones last."""
+        return {"duration": np.array(self._durations[:MOST_DURATIONS], np.float32)}
 
     def _reached(self, update: ServerUpdate) -> float:
         match self.evaluation.unit:

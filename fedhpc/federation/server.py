@@ -93,7 +93,8 @@ class Server:
     ) -> list[Participation]:
         """The clients download the current version and train. ``rounds``: whose delta each one's teacher is made of,
         None for no teacher. ``steps``: the mini-batches that each takes, where it is not what the client's settings
-        say."""
+        say. Clients who cannot do anything by the scenario's deadline are left out and stay free."""
+        clients = self._who_can(clients)
         started = []
         version, now, number, participations = self.version, self.now, self._starts, self.participations
         own_model = version if self.distils else NO_TEACHER
@@ -107,7 +108,8 @@ class Server:
         self._starts = number
         if rounds is not None:
             self._assign_teachers(started, rounds)
-        self.open_updates[version] = self.open_updates.get(version, 0) + len(started)
+        if started:
+            self.open_updates[version] = self.open_updates.get(version, 0) + len(started)
         return started
 
     def stop(self, updates: Sequence[Participation]) -> None:
@@ -196,6 +198,10 @@ class Server:
         self._dropped.append(start)
 
     # What time does.
+
+    def _who_can(self, clients: Sequence[int]) -> Sequence[int]:
+        """Those of the clients who can do something by the deadline; the others are free again."""
+        return clients
 
     def _set_out(self, update: Participation, steps: int | None) -> None:
         """The client has downloaded its version and begins to train. ``steps``: as in ``start``."""
