@@ -41,7 +41,7 @@ class Recorder:
     """Server updates in each tree of noise."""
     _rows: list[tuple[int, float, Totals]] = field(default_factory=list)
     _updates: list[tuple[float, float, int, int]] = field(default_factory=list)
-    _durations: array[float] = field(default_factory=lambda: array("f"))
+    _durations: "array[float]" = field(default_factory=lambda: array("f"))
     _last: ServerUpdate | None = None
 
     def observe(self, update: ServerUpdate) -> bool:

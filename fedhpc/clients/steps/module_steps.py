@@ -93,7 +93,8 @@ class ModuleSteps:
             give_noise(self.module, noise)
         with torch.enable_grad(), self._autocast(features):
             losses = cross_entropy(self.module(features), labels, reduction="none")
-        return torch.autograd.grad(losses.float() @ share, self._parameters)
+            loss = (losses * share).sum()
+        return torch.autograd.grad(loss, self._parameters)
 
     def _autocast(self, features: torch.Tensor) -> torch.autocast:
         return torch.autocast(features.device.type, torch.bfloat16, enabled=self._settings.precision == "bf16")
