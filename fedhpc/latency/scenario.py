@@ -40,7 +40,7 @@ class Scenario(_Factors):
     @model_validator(mode="after")
     def _something_takes_time(self) -> "Scenario":
         if not any(self.factors(straggler=False)) and self.capability is None:
-            raise ValueError("give at least one of communication, overhead, per_example, per_step and capability")
+            raise ValueError("give at least one of communication, overhead, per_example and per_step, or a capability")
         return self
 
     @model_validator(mode="after")

@@ -81,7 +81,7 @@ def test_a_client_that_would_process_nothing_is_told() -> None:
         ({"communication": {"distribution": "constant", "value": 1}, "straggler_percent": 10}, "give the scenario a"),
         ({"capability": NORMAL, "straggler_percent": 0}, "greater than 0"),
         ({"capability": NORMAL, "straggler_percent": 100}, "less than 100"),
-        ({}, "per_step and capability"),
+        ({}, "or a capability"),
     ],
 )
 def test_what_cannot_be_is_refused(settings: dict[str, Any], told: str) -> None:

@@ -57,7 +57,7 @@ def mistake(way: StepChoice, model: Model, client: ClientSettings) -> str | None
     if client.within_deadline == "coreset" and way.form in ("stacked", "compiled"):
         return f"step.form: {way.form} does not train on coresets; name channels_last or plain"
     if way.form == "dense" and not _has_closed_form(model, client, way.device):
-        return "step.form: dense is for logistic and mlp (with coresets: logistic) in fp32 on a CPU; name another"
+        return "step.form: dense is for logistic and mlp in fp32 on a CPU, with coresets logistic alone; name another"
     if way.graph and (way.form != "stacked" or way.device != "cuda"):
         return "step.graph: only stacked steps on a GPU are captured; leave it out"
     if way.form not in _STACKING and way.clients > 1:
