@@ -20,6 +20,7 @@ from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers import Algorithm
 from fedhpc.federation.schedulers.everybody import EverybodySettings
 from fedhpc.federation.wall_settings import SILENCE_SECONDS, slowdown_mistakes, wall_mistakes
+from fedhpc.latency.capability import capability_mistakes
 from fedhpc.latency.scenario import Scenario
 from fedhpc.mistakes import ExperimentError, sentences
 from fedhpc.normalization import normalization_mistakes
@@ -347,7 +348,10 @@ class Experiment(Settings):
         return [
             f"scenarios.{name}.{mistake}"
             for name, scenario in self.scenarios.items()
-            for mistake in slowdown_mistakes(scenario, population)
+            for mistake in (
+                *slowdown_mistakes(scenario, population),
+                *capability_mistakes(scenario.capability, population),
+            )
         ]
 
     def grid_digest(self, pair: Pair) -> str:
@@ -448,8 +452,23 @@ def load_experiment(path: Path) -> Experiment:
         told = normalization_mistakes(experiment.task.model, experiment.tried())
     if told:
         raise ExperimentError(path, told)
+    if told := [*_without_deadline(experiment)]:
+        raise ExperimentError(path, told)
     experiment._file = path.resolve()
     return experiment
+
+
+def _without_deadline(experiment: Experiment) -> Iterator[str]:
+    """Algorithms that are to keep a deadline in scenarios that have none: a sentence each."""
+    for name in experiment.algorithms:
+        for scenario, settings in experiment.scenarios.items():
+            own = experiment.algorithm_in((name, scenario))
+            tried = [point.values.get("client.within_deadline") for point in experiment.points(name).values()]
+            if settings.straggler_percent is None and any([own.client.within_deadline, *tried]):
+                yield (
+                    f"scenarios.{scenario}: there is no deadline, which {name}'s client.within_deadline asks for; give "
+                    "the scenario a straggler_percent and a capability, or leave within_deadline out"
+                )
 
 
 def dump_experiment(experiment: Experiment) -> str:

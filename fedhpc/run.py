@@ -75,7 +75,8 @@ class _Start:
 @dataclass
 class _Lived:
     """A federation: its schedule and what is recorded of it, its evaluations' ``quality`` by version, and whether it
-    ``reached`` its target. ``of_clients`` and ``attributes`` are what else there is to keep."""
+    ``reached`` its target. ``coreset_errors``: by version, None where they are not asked for. ``of_clients`` and
+    ``attributes`` are what else there is to keep."""
 
     schedule: Server
     recorder: Recorder
@@ -83,6 +84,7 @@ class _Lived:
     reached: bool = False
     of_clients: Columns = field(default_factory=dict)
     attributes: dict[str, str] = field(default_factory=dict)
+    coreset_errors: dict[int, float] | None = None
 
 
 def run(
@@ -135,6 +137,8 @@ def run(
             attributes = _attributes(experiment, settings, start, choice, started, world)
             attributes |= lived.attributes
             attributes["updates_waiting"] = lived.schedule.totals.updates_waiting
+            if (deadline := lived.schedule.deadline) is not None:
+                attributes["deadline"] = deadline
             if settings.budget.target is not None:
                 attributes["target_reached"] = int(lived.reached)
             if privacy is not None and multiplier is not None:
@@ -148,8 +152,9 @@ def run(
                     cell.trial,
                     settings.seed,
                     lived.recorder.evaluations(lived.quality),
-                    lived.recorder.server_updates(),
+                    lived.recorder.server_updates(lived.coreset_errors),
                     client_columns(lived.schedule) | lived.of_clients,
+                    lived.recorder.client_updates(),
                     attributes,
                 )
             )
@@ -293,6 +298,8 @@ def _train(
         until = settings.model_copy(update={"budget": ended})
         lived = _Lived(make_schedule(until, data.population), Recorder(settings.evaluation), reached=True)
         _play(lived, None)
+    if client.record_coreset_error:
+        lived.coreset_errors = engine.coreset_errors
     lived.quality = {version: quality(shards) for version, shards in engine.evaluated.items()}
     return lived
 

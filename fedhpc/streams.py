@@ -28,6 +28,7 @@ class Purpose(IntEnum):
     PRIVACY = 10
     PROFILE = 11
     SPEED_CHANGE = 12
+    CORESET = 13
 
 
 def trial_seed(seed: int, trial: int, purpose: Purpose) -> np.random.SeedSequence:

@@ -139,7 +139,15 @@ def reference(federation: Federation) -> tuple[np.ndarray, Evaluations, int]:
             total = np.zeros_like(versions[0])
             for update_of, weight in pairs:
                 start = {update_of.version: versions[update_of.version]}
-                member = Member(update_of.version, update_of.client, update_of.participation, update_of.steps, weight)
+                member = Member(
+                    update_of.version,
+                    update_of.client,
+                    update_of.participation,
+                    update_of.steps,
+                    weight,
+                    coreset=update_of.coreset,
+                    whole_epochs=update_of.whole_epochs,
+                )
                 total += training.update(start, [member], lambda: None)
                 trained += 1
             versions.append(aggregator.step(total))

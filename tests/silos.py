@@ -27,6 +27,9 @@ Speed = Callable[[int, int], float]
 class ClientsTimes:
     """What a client takes by its speed alone; where nobody says how many steps, 10."""
 
+    work_by_deadline = None
+    deadline = None
+
     def __init__(self, speed: Speed, clients: int) -> None:
         self.speed, self.clients = speed, clients
 

@@ -166,7 +166,7 @@ Change = Callable[[dict[str, Any]], object]
         ),
         (
             lambda settings: settings["scenarios"].update(none={}),
-            "scenarios.none: give at least one of communication, overhead, per_example and per_step",
+            "scenarios.none: give at least one of communication, overhead, per_example and per_step, or a capability",
         ),
         (
             lambda settings: (
@@ -485,3 +485,101 @@ def test_a_tuning_is_dumped_and_read_again(tiny: Callable[..., Path], tmp_path: 
     for pair in experiment.pairs():
         assert list(again.tuning_runs(pair)) == list(experiment.tuning_runs(pair))
         assert again.grid_digest(pair) == experiment.grid_digest(pair)
+
+
+def with_deadline(settings: dict[str, Any], within: str = "coreset") -> None:
+    settings["scenarios"] = {
+        name: {"capability": {"distribution": "by_examples"}, "straggler_percent": 10} for name in ("alike", "domain")
+    }
+    settings["algorithms"] = {"core": {"scheduler": "synchronous", "cohort": 4, "client": {"within_deadline": within}}}
+
+
+def test_deadlines_load(tiny: Callable[..., Path]) -> None:
+    experiment = load_experiment(tiny(with_deadline))
+    assert experiment.algorithms["core"].client.within_deadline == "coreset"
+    assert experiment.scenarios["domain"].straggler_percent == 10
+    again = load_experiment(tiny(lambda settings: settings.update(yaml.safe_load(dump_experiment(experiment)))))
+    assert again.scenarios == experiment.scenarios
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"epochs": None, "steps": 3}, "within_deadline: a deadline is for clients that take epochs"),
+        ({"time_limit": {"seconds": 3}}, "within_deadline: either a deadline or a time_limit"),
+        ({"distillation": 0.1}, "within_deadline: coresets are not for distillation"),
+        ({"within_deadline": "drop", "record_coreset_error": True}, "record_coreset_error: there are no coresets"),
+        ({"within_deadline": "dropp"}, "within_deadline: 'dropp' is not allowed; did you mean 'drop'?"),
+    ],
+)
+def test_what_does_not_go_with_a_deadline_is_told(
+    tiny: Callable[..., Path], changes: dict[str, Any], told: str
+) -> None:
+    def change(settings: dict[str, Any]) -> None:
+        with_deadline(settings)
+        settings["algorithms"]["core"]["client"] |= changes
+
+    (mistake,) = mistakes(tiny(change))
+    assert mistake.startswith(f"algorithms.core.client.{told}")
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        {"scheduler": "buffered", "buffer_size": 2, "concurrency": 4},
+        {"scheduler": "asynchronous", "concurrency": 4, "mixing": 0.5},
+        {"scheduler": "fare_dust", "cohort": 4, "histories": 2},
+        {"scheduler": "feast", "cohort": 4, "over_selection": 5, "decay": 0.9, "kappa": 1, "tau_max": 9},
+    ],
+    ids=lambda algorithm: str(algorithm["scheduler"]),
+)
+def test_deadlines_are_for_rounds(tiny: Callable[..., Path], algorithm: dict[str, Any]) -> None:
+    def change(settings: dict[str, Any]) -> None:
+        with_deadline(settings)
+        settings["algorithms"]["core"] = {**algorithm, "client": {"within_deadline": "drop"}}
+
+    (mistake,) = mistakes(tiny(change))
+    assert mistake.startswith("algorithms.core.client.within_deadline: a deadline ends the rounds of scheduler synchro")
+
+
+def test_privacy_goes_with_neither_a_deadline_nor_selection_by_examples(tiny: Callable[..., Path]) -> None:
+    private = {"weighting": "uniform", "privacy": {"mechanism": "dp_sgd", "noise_multiplier": 1.0, "delta": 1e-5}}
+
+    def change(settings: dict[str, Any]) -> None:
+        with_deadline(settings)
+        core = settings["algorithms"]["core"]
+        core |= private
+        core["client"]["clip"] = 1.0
+        settings["algorithms"]["drawn"] = {**core, "selection": "by_examples", "client": {"clip": 1.0}}
+
+    first, second = mistakes(tiny(change))
+    assert first.startswith("algorithms.core.privacy: client.within_deadline leaves out clients by their speed")
+    assert second.startswith("algorithms.drawn.selection: by_examples is not what privacy is counted for")
+
+
+def test_a_scenario_without_a_deadline_is_told_even_where_only_an_override_or_a_tuning_asks_for_one(
+    tiny: Callable[..., Path],
+) -> None:
+    def change(settings: dict[str, Any]) -> None:
+        with_deadline(settings)
+        del settings["scenarios"]["alike"]["straggler_percent"]
+
+    expected = "scenarios.alike: there is no deadline, which core's client.within_deadline asks for; give the scenario"
+    (mistake,) = mistakes(tiny(change))
+    assert mistake.startswith(expected)
+
+    def overridden(settings: dict[str, Any]) -> None:
+        change(settings)
+        del settings["algorithms"]["core"]["client"]["within_deadline"]
+        settings["overrides"] = {name: {"core": {"client.within_deadline": "drop"}} for name in ("alike", "domain")}
+
+    (mistake,) = mistakes(tiny(overridden))
+    assert mistake.startswith(expected)
+
+    def tuned(settings: dict[str, Any]) -> None:
+        change(settings)
+        del settings["algorithms"]["core"]["client"]["within_deadline"]
+        settings["tuning"] = {"metric": "loss", "grid": {"core": {"client.within_deadline": [None, "drop"]}}}
+
+    (mistake,) = mistakes(tiny(tuned))
+    assert mistake.startswith(expected)

@@ -176,7 +176,7 @@ def failure(future: AppFuture) -> BaseException | None:
 
 
 def refuse_unfit(experiment: Experiment, population: Population) -> None:
-    """Raises ExperimentError where an algorithm, or a point of its grid, cannot work with these clients."""
+    """Raises ExperimentError where a scenario, an algorithm, or a point of its grid, cannot work with these clients."""
     mistakes = experiment.scenario_mistakes(population)
     for name, algorithm in experiment.algorithms.items():
         told = experiment.mistakes_of(algorithm, population)

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import xarray as xr
 
 from fedhpc.analysis.comparison import compare
 from fedhpc.analysis.comparison_table import csv_comparisons, format_comparisons
+from fedhpc.analysis.durations_figure import durations_figure
 from fedhpc.analysis.figures import accuracy_figure
 from fedhpc.analysis.table import closing_table, csv_table, format_table
 from fedhpc.analysis.target_table import Target, csv_target_table, format_target_table, target_table
@@ -16,9 +18,9 @@ from fedhpc.store.replacing import replacing
 
 
 def write_report(folder: Path, published: Sequence[Published] = (), target: Target | None = None) -> str:
-    """Writes ``FOLDER/report/table.txt``, ``table.csv`` and, where something was learned, ``accuracy.png``; with
-    ``published``, the experiment's, also ``comparison.txt`` and ``comparison.csv``; with a target, ``target.txt`` and
-    ``target.csv``.
+    """Writes ``FOLDER/report/table.txt``, ``table.csv``, ``durations.png`` where clients were heard, and
+    ``accuracy.png`` where something was learned; with ``published``, the experiment's, also
+    ``comparison.txt`` and ``comparison.csv``; with a target, ``target.txt`` and ``target.csv``.
 
     Returns the tables as text. Raises FileNotFoundError where the folder holds no result, and NotMeasured where no run
     has the target's metric.
@@ -30,6 +32,8 @@ def write_report(folder: Path, published: Sequence[Published] = (), target: Targ
         _write(folder / "report" / f"{name}.csv", comma_separated)
     if "total_accuracy" in dataset:
         accuracy_figure(dataset, folder / "report" / "accuracy.png")
+    if np.isfinite(dataset["duration"].values).any():
+        durations_figure(dataset, folder / "report" / "durations.png")
     return "\n".join(text for text, _ in tables.values())
 
 

@@ -1,5 +1,5 @@
 """What clients do: local training on their own examples (McMahan et al. 2017; FedProx: Li et al. 2020; distillation:
-Hard et al. 2023; clipping and normalised rates: Nguyen et al. 2022).
+Hard et al. 2023; clipping and normalised rates: Nguyen et al. 2022; coresets: Guo et al. 2024).
 
 A client update is a pure function of (weights, client, participation, steps, teacher): the order of the examples and
 dropout come from the participation's own streams; the optimiser starts fresh (law 2). Clients of a stack train together
@@ -17,18 +17,20 @@ from torch.nn.functional import cross_entropy
 
 from fedhpc.clients.batches import Batches
 from fedhpc.clients.clipping import clip_factors
-from fedhpc.clients.noise import STEPS_AT_ONCE, NoiseSource
+from fedhpc.clients.coreset import Coreset, build_coreset, gradient_error, input_gradients, last_layer
+from fedhpc.clients.noise import STEPS_AT_ONCE, ClientNoise, NoiseSource
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.chunk import Chunk
 from fedhpc.clients.steps.distillation import Teachers
 from fedhpc.clients.steps.make_steps import make_steps
+from fedhpc.clients.steps.module_steps import ModuleSteps
 from fedhpc.clients.steps.step_choice import StepChoice
 from fedhpc.clients.work import NO_TEACHER, Member, ShardCounts
 from fedhpc.data.federated import FederatedData
 from fedhpc.models.architectures import build_model
 from fedhpc.models.dropout import noise_bytes
 from fedhpc.models.flat import count_statistics
-from fedhpc.models.settings import Model
+from fedhpc.models.settings import Logistic, Model
 from fedhpc.streams import ParticipationStream, Purpose, sequential
 
 Vector = NDArray[np.float32]
@@ -65,6 +67,11 @@ class LocalTraining:
         self.statistics = count_statistics(module)
         self._steps = make_steps(module.to(device), data.shape, client, choice)
         self._on_device: dict[int, tuple[Vector, torch.Tensor]] = {}
+        self._is_convex = isinstance(model, Logistic)
+        self._coreset_chances = ParticipationStream(seed, trial, Purpose.CORESET)
+        self._static_coresets: dict[tuple[int, int], Coreset] = {}
+        self.coreset_error = math.nan
+        """The gradient error of the coreset of the last ``update``; NaN where it had none or none is asked for."""
 
     def initial_weights(self) -> Vector:
         """Version 0: float32 [parameters + statistics], drawn from the trial's own stream. Call it before any
@@ -92,8 +99,14 @@ class LocalTraining:
         ordered = sorted(members, key=lambda member: -member.steps)
         start, teachers = self._start(versions, ordered)
         self._steps.begin(start, teachers)
-        for chunk in self._chunks(ordered):
-            self._steps.train(chunk, between_steps)
+        self.coreset_error = math.nan
+        if ordered[0].coreset:
+            (member,) = ordered  # such a client is alone in its stack
+            self._train_on_coreset(member, between_steps)
+        else:
+            batches = [self._batches(member) for member in ordered]
+            for chunk in self._chunks(batches, [member.steps for member in ordered], self._noises(ordered)):
+                self._steps.train(chunk, between_steps)
         end = self._steps.weights[: len(ordered)]
         delta = start - end
         weights = torch.tensor([member.weight for member in ordered], dtype=torch.float64, device=self._device)
@@ -154,28 +167,97 @@ class LocalTraining:
             return self._on_device[vectors[0]][1].expand(len(vectors), -1)
         return torch.stack([self._on_device[vector][1] for vector in vectors])
 
-    def _chunks(self, members: list[Member]) -> Iterator[Chunk]:
-        """The stack's mini-batches; ``members`` are the longest first."""
+    def _train_on_coreset(self, member: Member, between_steps: Callable[[], None]) -> None:
+        """An epoch on everything, where there is one, then the other epochs on the coreset (FedCore, section 4)."""
+        first, last = self._offsets[member.client], self._offsets[member.client + 1]
+        order = self._orders.own(member.client, member.participation)
+        noises = self._noises([member])
+        whole = member.whole_epochs * -(-(last - first) // self._batch)
+        steps = self._steps
+        watched = None
+        if isinstance(steps, ModuleSteps) and whole and not self._is_convex:
+            watched = steps.watched = []
+        try:
+            for chunk in self._chunks([Batches(order, first, last - first, self._batch)], [whole], noises):
+                steps.train(chunk, between_steps)
+        finally:
+            if isinstance(steps, ModuleSteps):
+                steps.watched = None
+        coreset = self._coreset(member, watched)
+        if self._client.record_coreset_error:
+            features, labels = (tensor[first:last].to(self._device) for tensor in (self._features, self._labels))
+            self.coreset_error = gradient_error(steps.module, features, labels, coreset)
+        batches = Batches(order, 0, member.coreset, self._batch)
+        for chunk in self._chunks([batches], [member.steps - whole], noises, coreset, first):
+            steps.train(chunk, between_steps)
+
+    def _coreset(self, member: Member, watched: list[torch.Tensor] | None) -> Coreset:
+        """The client's coreset. ``watched``: the gradients at the last layer's input, in the order of the first epoch,
+        or None where there was none; then those of the model as it is."""
+        first, last = self._offsets[member.client], self._offsets[member.client + 1]
+        if self._is_convex:
+            # The same in every round: it depends on the examples alone.
+            known = (member.client, member.coreset)
+            if known not in self._static_coresets:
+                inputs = self._features[first:last].flatten(1).cpu()
+                chance = self._coreset_chances.own(member.client, 0)
+                self._static_coresets[known] = build_coreset(inputs, member.coreset, chance)
+            return self._static_coresets[known]
+        if watched is None:
+            gradients = self._forward_gradients(first, last)
+        else:
+            passed = self._orders.own(member.client, member.participation).permutation(last - first)
+            gradients = torch.empty(last - first, watched[0].shape[1])
+            gradients[torch.from_numpy(passed)] = torch.cat(watched).cpu()
+        chance = self._coreset_chances.own(member.client, member.participation)
+        return build_coreset(gradients, member.coreset, chance)
+
+    def _forward_gradients(self, first: int, last: int) -> torch.Tensor:
+        """The gradients at the last layer's input of the model as it is, with nothing dropped out: float32 [examples,
+        inputs], on the CPU."""
+        module = self._steps.module
+        module.eval()
+        pieces = []
+        for start in range(first, last, _EVALUATION_BATCH):
+            piece = slice(start, min(start + _EVALUATION_BATCH, last))
+            features, labels = self._features[piece].to(self._device), self._labels[piece].to(self._device)
+            pieces.append(input_gradients(module(features), labels, last_layer(module).weight).cpu())
+        module.train()
+        return torch.cat(pieces)
+
+    def _noises(self, members: list[Member]) -> list[ClientNoise]:
+        """Each one's bytes for dropout; none where the model has none."""
+        size = self._batch * self._noise_bytes
+        return [self._noise.of(member.client, member.participation, size) for member in members if size]
+
+    def _chunks(
+        self,
+        batches: list[Batches],
+        steps_of: list[int],
+        noises: list[ClientNoise],
+        coreset: Coreset | None = None,
+        first: int = 0,
+    ) -> Iterator[Chunk]:
+        """A stack's mini-batches: so many steps of each client, the longest first. With a ``coreset``, that of the one
+        client whose first row is ``first``, the batches are of it."""
         size = self._batch
         step_bytes = size * (4 * math.prod(self._data.shape) + self._noise_bytes)
-        batches = [self._batches(member) for member in members]
-        noises = [
-            self._noise.of(member.client, member.participation, size * self._noise_bytes)
-            for member in members
-            if self._noise_bytes
-        ]
         done = 0
-        while done < members[0].steps:
-            clients = sum(member.steps > done for member in members)
+        while done < steps_of[0]:
+            clients = sum(own > done for own in steps_of)
             steps = STEPS_AT_ONCE if self._device.type == "cuda" else max(1, _CHUNK_BYTES // (step_bytes * clients))
-            steps = min(steps, members[0].steps - done)
+            steps = min(steps, steps_of[0] - done)
             rows = np.zeros((steps, clients, size), np.int64)
             filled = np.zeros((steps, clients), np.int64)
             for place in range(clients):
-                own = min(steps, members[place].steps - done)
+                own = min(steps, steps_of[place] - done)
                 rows[:own, place], filled[:own, place] = batches[place].take(own)
             noise = torch.stack([noise.take(steps) for noise in noises[:clients]], 1) if noises else None
-            yield self._chunk(rows, filled, noise)
+            weights = None
+            if coreset is not None:
+                weights = torch.from_numpy(coreset.weights[rows]).to(self._device)
+                rows = coreset.rows[rows] + first
+            yield self._chunk(rows, filled, noise, weights)
             done += steps
 
     def _batches(self, member: Member) -> Batches:
@@ -183,7 +265,13 @@ class LocalTraining:
         order = self._orders.own(member.client, member.participation)
         return Batches(order, first, last - first, self._batch)
 
-    def _chunk(self, rows: NDArray[np.int64], filled: NDArray[np.int64], noise: torch.Tensor | None) -> Chunk:
+    def _chunk(
+        self,
+        rows: NDArray[np.int64],
+        filled: NDArray[np.int64],
+        noise: torch.Tensor | None,
+        weights: torch.Tensor | None,
+    ) -> Chunk:
         index = torch.from_numpy(rows.reshape(-1)).to(self._features.device)
         features, labels = self._features[index].to(self._device), self._labels[index].to(self._device)
         return Chunk(
@@ -192,6 +280,7 @@ class LocalTraining:
             features.view(*rows.shape, *features.shape[1:]),
             labels.view(rows.shape),
             None if noise is None else noise.view(*rows.shape, self._noise_bytes),
+            weights,
         )
 
 

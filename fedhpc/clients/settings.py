@@ -47,6 +47,12 @@ class ClientSettings(Settings):
     its batch fills (FedBuff, section 5). ``time_limit`` takes the place of the epochs or steps, which then say what its
     percentile is taken from.
 
+    ``within_deadline``: what a client does that cannot do all its epochs by the scenario's deadline (FedCore: Guo et
+    al. 2024, sections 4 and 6.1). It takes no part (``drop``: FedAvg-DS), takes as many whole epochs as fit
+    (``fewer_epochs``: FedProx), or trains on a ``coreset``; where it is left out, the deadline is nothing to it.
+    ``record_coreset_error``: a server update's ``coreset_error`` is kept, which costs a gradient over all examples for
+    each coreset.
+
     ``precision`` changes the numbers: ``tf32`` (GPUs only) rounds what matrix products take to ten bits of mantissa,
     ``bf16`` computes them and the activations in bfloat16; weights stay in float32.
     """
@@ -60,6 +66,8 @@ class ClientSettings(Settings):
     clip: float | None = Field(None, gt=0, le=1e30)
     rate_normalization: bool = False
     time_limit: TimeLimit | None = None
+    within_deadline: Literal["drop", "fewer_epochs", "coreset"] | None = None
+    record_coreset_error: bool = False
     precision: Literal["fp32", "tf32", "bf16"] = "fp32"
 
     @field_validator("steps")
@@ -81,6 +89,26 @@ class ClientSettings(Settings):
             )
         return wanted
 
+    @field_validator("within_deadline")
+    @classmethod
+    def _a_deadline_is_for_epochs(cls, within: str | None, others: ValidationInfo) -> str | None:
+        if within is None:
+            return within
+        if "epochs" in others.data and others.data["epochs"] is None:
+            raise ValueError("a deadline is for clients that take epochs; give epochs and no steps, or leave it out")
+        if others.data.get("time_limit") is not None:
+            raise ValueError("either a deadline or a time_limit ends a client's work; leave one of them out")
+        if within == "coreset" and others.data.get("distillation"):
+            raise ValueError("coresets are not for distillation, which learns from more than the labels; leave one out")
+        return within
+
+    @field_validator("record_coreset_error")
+    @classmethod
+    def _there_are_coresets(cls, wanted: bool, others: ValidationInfo) -> bool:
+        if wanted and others.data.get("within_deadline", "coreset") != "coreset":
+            raise ValueError("there are no coresets whose error could be kept; give within_deadline: coreset")
+        return wanted
+
     def local_steps(self, examples: int) -> int:
         """Mini-batches that a client with this many examples trains on without a time limit; none if it has no
         example."""
@@ -89,11 +117,15 @@ class ClientSettings(Settings):
         if self.steps is not None:
             return self.steps
         assert self.epochs is not None
-        return self.epochs * -(-examples // self.batch_size)
+        return self.epochs * self.batches(examples)
+
+    def batches(self, examples: int) -> int:
+        """Mini-batches of one pass over so many examples."""
+        return -(-examples // self.batch_size)
 
     def examples_processed(self, examples: int, steps: int) -> int:
         """Examples that so many mini-batches hold, for a client with ``examples``; a pass's last one may be short."""
         if examples == 0:
             return 0
-        passes, rest = divmod(steps, -(-examples // self.batch_size))
+        passes, rest = divmod(steps, self.batches(examples))
         return passes * examples + min(rest * self.batch_size, examples)

@@ -1,5 +1,6 @@
 """What a rank is asked for, and what it answers."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +44,10 @@ class ShardCounts:
 class Member:
     """One client update of a stack: ``steps`` mini-batches of ``client`` from ``version``, with the key
     (client, participation). ``weight`` is what its delta counts in the sum. ``teacher`` is the id of the vector that
-    it is distilled from."""
+    it is distilled from.
+
+    ``coreset``: the examples of its coreset, or 0 where it trains on all that it has. Before that come
+    ``whole_epochs`` passes over all its examples, 0 or 1."""
 
     version: int
     client: int
@@ -51,6 +55,8 @@ class Member:
     steps: int
     weight: float
     teacher: int = NO_TEACHER
+    coreset: int = 0
+    whole_epochs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +94,13 @@ class Evaluate:
 @dataclass(frozen=True, slots=True)
 class Trained:
     """A stack's answer: the weighted sum of its members' deltas (start minus end), and of running statistics that of
-    where they end, float32 [parameters + statistics]."""
+    where they end, float32 [parameters + statistics]; and the gradient error of its coreset, NaN where it has none or
+    none is asked for."""
 
     makes: int
     place: int
     update: NDArray[np.float32]
+    coreset_error: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,8 @@ class Checkpoint:
 
     ``versions``: float32 [parameters], by version, and output models by their id. ``assemblies``: by the version that
     they will make. ``server``: the server model's state, beside its ``deltas``. ``evaluated``: the counts of every
-    shard, by version. ``clock``: what a clock's federation came to so far, as JSON has it; empty in virtual time.
+    shard, and ``coreset_errors`` those of the server updates made, by version. ``clock``: what a clock's federation
+    came to so far, as JSON has it; empty in virtual time.
     """
 
     version: int
@@ -38,6 +39,7 @@ class Checkpoint:
     server: dict[str, NDArray[np.generic]]
     deltas: RoundDeltas
     evaluated: dict[int, list[ShardCounts]]
+    coreset_errors: dict[int, float]
     clock: dict[str, Any] = field(default_factory=dict)
 
 
@@ -63,6 +65,8 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint, digest: str, choice: Ste
         "step": choice.model_dump(),
         "version": checkpoint.version,
         "added": {makes: assembly.added for makes, assembly in checkpoint.assemblies.items()},
+        "coreset_errors": checkpoint.coreset_errors,
+        "errors_to_come": {makes: assembly.coreset_errors for makes, assembly in checkpoint.assemblies.items()},
         "deltas": deltas,
         "evaluated": {version: [asdict(count) for count in counts] for version, counts in checkpoint.evaluated.items()},
         "clock": checkpoint.clock,
@@ -121,7 +125,10 @@ def _read(path: Path, digest: str, choice: StepChoice) -> Checkpoint | None:
             group, _, key = name.partition("/")
             if key:
                 groups[group][key] = arrays[name]
-    assemblies = {int(makes): Assembly(added) for makes, added in rest["added"].items()}
+    assemblies = {
+        int(makes): Assembly(added, coreset_errors=_numbered(rest["errors_to_come"][makes]))
+        for makes, added in rest["added"].items()
+    }
     for key, total in groups["total"].items():
         makes, belongs = key.split("/")
         assemblies[int(makes)].totals[_round(belongs)] = _vector(total)
@@ -137,12 +144,17 @@ def _read(path: Path, digest: str, choice: StepChoice) -> Checkpoint | None:
         evaluated={
             int(version): [ShardCounts(**count) for count in counts] for version, counts in rest["evaluated"].items()
         },
+        coreset_errors=_numbered(rest["coreset_errors"]),
         clock=rest["clock"],
     )
 
 
 _GROUPS = ("version", "total", "waiting", "server", "sum", "state")
 _OWN = "own"
+
+
+def _numbered(values: dict[str, float]) -> dict[int, float]:
+    return {int(number): value for number, value in values.items()}
 
 
 def _name(belongs: Round) -> str:

@@ -1,7 +1,8 @@
 """How long a client is away and how much it does meanwhile: its work (epochs, steps or a time limit) and its latency.
 
 T = T_communication + C + T_per_example * examples + T_per_step * steps (Hard et al., section 3.1; FedCompass,
-section 5.1), with factors that are drawn anew at each participation.
+section 5.1), with factors that are drawn anew at each participation. Where the scenario gives clients a capability, an
+example takes one over it more (FedCore, section 3.1).
 
 A time limit (Hard et al., section 2.1) gives a client as many mini-batches as fit it under the factors of this very
 participation: more than its epochs or steps where there is time and it may, never fewer than one batch, and never more
@@ -9,18 +10,20 @@ than ``client.steps`` may ask for.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache
 
 import numpy as np
 
 from fedhpc.clients.settings import MOST_STEPS, ClientSettings
+from fedhpc.federation.deadline import DeadlineWork, deadline_of, work_by_deadline
 from fedhpc.federation.population import Population
-from fedhpc.latency.sampler import LatencySampler
+from fedhpc.latency.sampler import LatencySampler, capability_of
 from fedhpc.latency.scenario import Scenario
 from fedhpc.streams import Purpose, sequential
 
 PERCENTILE_DRAWS = 20_000
+_CLIENTS_REMEMBERED = 2**14
 _WITH_OVERHEAD = "overhead_and_computation"
 
 
@@ -31,10 +34,21 @@ class ClientTime:
     ``PERCENTILE_DRAWS`` draws: the same number of each client, or, of a larger population, one of each of so many
     clients drawn uniformly. They have streams of their own, and the clients the parameters that they have in this
     trial. Clients without an example have no work and are left out.
+
+    ``deadline`` is what the scenario's straggler_percent makes of the client's epochs, in virtual seconds, or None.
+    ``work_by_deadline`` says what a client does by it, None being nothing; it is None itself where the deadline is
+    nothing to clients. ``convex``: whether the model is, so that its coresets are known before training.
     """
 
     def __init__(
-        self, client: ClientSettings, scenario: Scenario, population: Population, seed: int, trial: int
+        self,
+        client: ClientSettings,
+        scenario: Scenario,
+        population: Population,
+        seed: int,
+        trial: int,
+        *,
+        convex: bool = False,
     ) -> None:
         self._client = client
         self._work = cache(self._ordinary_work)
@@ -44,6 +58,16 @@ class ClientTime:
         self._profiled = LatencySampler(scenario, population, seed, trial, Purpose.PROFILE).duration
         self.limit: float | None = None
         self._overhead_counts = False
+        self._capability: Callable[[int], float] | None = None
+        if scenario.capability is not None:
+            self._capability = capability_of(scenario.capability, population, seed, trial)
+        self.deadline: float | None = None
+        self.work_by_deadline: Callable[[int], DeadlineWork | None] | None = None
+        if self._capability is not None and scenario.straggler_percent is not None and client.epochs is not None:
+            everybody = np.array([self._capability(one) for one in range(len(population))])
+            self.deadline = deadline_of(client.epochs, population.examples, everybody, scenario.straggler_percent)
+            if client.within_deadline is not None:
+                self.work_by_deadline = self._by_deadline(self.deadline, population, convex)
         if client.time_limit is not None:
             self._overhead_counts = client.time_limit.of == _WITH_OVERHEAD
             self.limit = client.time_limit.seconds
@@ -56,15 +80,27 @@ class ClientTime:
 
         ``steps``: as many as the scheduler asks for, where it is not the client's settings that say so.
         """
+        if steps is None and self.limit is not None:
+            return self._of_limited(self.limit, client, participation, examples)
         if steps is not None:
             steps = steps if examples else 0
-            return steps, self._duration(client, participation, self._client.examples_processed(examples, steps), steps)
-        if self.limit is None:
+            processed = self._client.examples_processed(examples, steps)
+        elif self.work_by_deadline is not None:
+            work = self.work_by_deadline(client)
+            assert work is not None  # who takes no part is never asked
+            steps, processed = work.steps, work.processed
+        else:
             steps, processed = self._work(examples)
-            return steps, self._duration(client, participation, processed, steps)
+        seconds = self._duration(client, participation, processed, steps)
+        if self._capability is not None:
+            seconds += processed / self._capability(client)
+        return steps, seconds
+
+    def _of_limited(self, limit: float, client: int, participation: int, examples: int) -> tuple[int, float]:
         communication, overhead, per_example, per_step = self._factors(client, participation)
+        per_example += self._by_capability(client)
         spent = overhead if self._overhead_counts else 0.0
-        steps, processed = self._work_within(self.limit, examples, spent, per_example, per_step)
+        steps, processed = self._work_within(limit, examples, spent, per_example, per_step)
         return steps, communication + overhead + per_example * processed + per_step * steps
 
     def profile(self) -> list[float]:
@@ -73,8 +109,25 @@ class ClientTime:
         found = []
         for client, examples in enumerate(self._population.examples.tolist()):
             steps, processed = self._work(examples)
-            found.append(self._profiled(client, 0, processed, steps) / steps)
+            seconds = self._profiled(client, 0, processed, steps) + self._by_capability(client) * processed
+            found.append(seconds / steps)
         return found
+
+    def _by_capability(self, client: int) -> float:
+        """Virtual seconds that an example takes the client by its capability."""
+        return 0.0 if self._capability is None else 1 / self._capability(client)
+
+    def _by_deadline(
+        self, deadline: float, population: Population, convex: bool
+    ) -> Callable[[int], DeadlineWork | None]:
+        capability, examples = self._capability, population.examples.item
+        assert capability is not None
+
+        @lru_cache(_CLIENTS_REMEMBERED)
+        def work(client: int) -> DeadlineWork | None:
+            return work_by_deadline(self._client, examples(client), capability(client), deadline, convex=convex)
+
+        return work
 
     def _ordinary_work(self, examples: int) -> tuple[int, int]:
         """Mini-batches and the examples in them, as the epochs or steps say."""
@@ -117,5 +170,6 @@ class ClientTime:
             steps, processed = self._work(population.examples.item(client))
             if steps:
                 _, overhead, per_example, per_step = factors(client, draw)
+                per_example += self._by_capability(client)
                 spent = overhead if overhead_counts else 0.0
                 yield spent + per_example * processed + per_step * steps

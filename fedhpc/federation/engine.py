@@ -5,6 +5,7 @@ exists, earliest needed first (laws 2 and 4). Client updates are computed in sta
 server update is applied when all of its own have come, added up in an order that depends on the schedule only (law 3).
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
@@ -92,6 +93,7 @@ class Engine:
     ) -> None:
         self.schedule, self.recorder = schedule, recorder
         self.evaluated: dict[int, list[ShardCounts]] = {}
+        self.coreset_errors: dict[int, float] = {}  # the mean over an update's coresets, by the version that it made
         self.applied = -1  # the newest version that exists
         self.newest: ServerUpdate | None = None  # the update that made it
         self.reached: int | None = None  # the first version whose evaluation is the target
@@ -209,8 +211,10 @@ class Engine:
     def _apply(self, update: ServerUpdate) -> None:
         """The server update whose client updates have all come."""
         del self._missing[update.version]
-        totals = self._assemblies.pop(update.version).totals
-        self._versions[update.version] = self._model.apply(update, totals, self._versions)
+        assembly = self._assemblies.pop(update.version)
+        self._versions[update.version] = self._model.apply(update, assembly.totals, self._versions)
+        if (error := assembly.coreset_error) is not None:
+            self.coreset_errors[update.version] = error
         self.applied, self.newest = update.version, update
         for start in self._starts_for_the_server(update):
             self._used(start)
@@ -261,7 +265,10 @@ class Engine:
     def _accept(self, answer: Answer) -> None:
         if isinstance(answer, Trained):
             stack = self._computing.pop((answer.makes, answer.place))
-            self._assemblies[answer.makes].add(answer.place, stack.late_of, answer.update)
+            assembly = self._assemblies[answer.makes]
+            assembly.add(answer.place, stack.late_of, answer.update)
+            if not math.isnan(answer.coreset_error):
+                assembly.coreset_errors[answer.place] = answer.coreset_error
             self._missing[answer.makes] -= 1
             self._known -= len(stack.members)
             for version in stack.versions:
@@ -337,6 +344,7 @@ class Engine:
             server=self._model.state(),
             deltas=self._model.deltas,
             evaluated=dict(self.evaluated),
+            coreset_errors=dict(self.coreset_errors),
         )
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -346,5 +354,6 @@ class Engine:
         self._model.restore(checkpoint.server)
         self._model.deltas = checkpoint.deltas
         self.evaluated = dict(checkpoint.evaluated)
+        self.coreset_errors = dict(checkpoint.coreset_errors)
         for version in self.evaluated:
             self._look_at(version)

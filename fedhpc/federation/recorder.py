@@ -1,5 +1,7 @@
-"""What a run keeps: a row an evaluation, a row a server update, a row a client."""
+"""What a run keeps: a row an evaluation, a row a server update, a row a client, and how long client updates took."""
 
+from array import array
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -11,6 +13,9 @@ from fedhpc.federation.server import Server
 from fedhpc.federation.updates import ScheduleError, ServerUpdate, Totals
 
 Columns = dict[str, NDArray[np.generic]]
+
+MOST_DURATIONS = 1_000_000
+"""Client updates whose durations are kept: a run's first."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class Recorder:
     """Server updates in each tree of noise."""
     _rows: list[tuple[int, float, Totals]] = field(default_factory=list)
     _updates: list[tuple[float, float, int, int]] = field(default_factory=list)
+    _durations: "array[float]" = field(default_factory=lambda: array("f"))
     last: ServerUpdate | None = None
     """The newest server update that was observed."""
 
@@ -49,6 +55,9 @@ class Recorder:
             stale, count = [client_update.staleness for client_update in update.updates], len(update.updates)
             mean = sum(stale) / count if count else 0.0
             self._updates.append((update.time, mean, max(stale, default=0), count))
+            if len(self._durations) < MOST_DURATIONS:
+                self._durations.extend([used.arrives - used.started for used in update.updates])
+                self._durations.extend([used.arrives - used.started for used in update.late])
         rows = len(self._rows)
         reached = self._reached(update)
         if reached / self.evaluation.every > MOST_EVALUATIONS:
@@ -87,14 +96,24 @@ class Recorder:
                 columns["straggler_accuracy"] = np.array([found.straggler_accuracy for found in of_rows], np.float64)
         return columns
 
-    def server_updates(self) -> Columns:
-        """The columns along ``server_update``."""
-        return {
+    def server_updates(self, coreset_errors: Mapping[int, float] | None = None) -> Columns:
+        """The columns along ``server_update``. ``coreset_errors``: by the version that the update made, some of them;
+        None where none are asked for."""
+        columns: Columns = {
             "server_update_time": np.array([row[0] for row in self._updates], np.float64),
             "staleness": np.array([row[1] for row in self._updates], np.float64),
             "staleness_max": np.array([row[2] for row in self._updates], np.int64),
             "updates_aggregated": np.array([row[3] for row in self._updates], np.int64),
         }
+        if coreset_errors is not None:
+            versions = range(1, len(self._updates) + 1)
+            columns["coreset_error"] = np.array([coreset_errors.get(version, np.nan) for version in versions])
+        return columns
+
+    def client_updates(self) -> Columns:
+        """The column along ``client_update``: the first that were used, in the order of the server updates and within
+        each of arrival, late ones last."""
+        return {"duration": np.array(self._durations[:MOST_DURATIONS], np.float32)}
 
     def state(self) -> dict[str, Any]:
         """What was recorded so far, as JSON has it, for a schedule that cannot be played again."""
@@ -102,6 +121,7 @@ class Recorder:
         return {
             "rows": [(version, time, asdict(totals)) for version, time, totals in self._rows],
             "updates": self._updates,
+            "durations": self._durations.tolist(),
             "last": (self.last.version, self.last.time, asdict(self.last.totals)),
         }
 
@@ -109,6 +129,7 @@ class Recorder:
         """Goes on from what ``state()`` gave."""
         self._rows = [(version, time, Totals(**totals)) for version, time, totals in state["rows"]]
         self._updates = [tuple(row) for row in state["updates"]]
+        self._durations = array("f", state["durations"])
         version, time, totals = state["last"]
         self.last = ServerUpdate(version, time, [], [], Totals(**totals), [])
 

@@ -1,8 +1,10 @@
-"""Uniform selection of free clients, in memory that grows with the clients used and not with the population."""
+"""Selection of free clients: uniformly, in memory that grows with the clients used and not with the population; or by
+the examples that they hold."""
 
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 _BLOCK = 1024
 
@@ -104,3 +106,34 @@ class FreeClients:
                 moved[count] = client
             count += 1
         self.count = count
+
+
+class FreeByExamples(FreeClients):
+    """Clients drawn one after another without replacement, each of those that are free with a probability proportional
+    to the examples that it holds (FedCore, Algorithm 1, line 3). ``examples``: int64 [clients]."""
+
+    def __init__(self, examples: NDArray[np.int64], generator: np.random.Generator) -> None:
+        super().__init__(int(np.count_nonzero(examples)), generator)
+        self._examples = examples
+        self._is_free = examples > 0
+
+    def take(self, count: int) -> list[int]:
+        """``count`` free clients, in the order in which they were drawn; they are no longer free.
+
+        Raises IndexError where there are fewer who hold an example.
+        """
+        if count > self.count:
+            raise IndexError(f"{count} clients are wanted and {self.count} with an example are free")
+        free = np.flatnonzero(self._is_free)
+        # The first of exponential clocks with these rates is a client's with the probability that it is to have, and
+        # so is the first of those that are left.
+        clocks = self._generator.standard_exponential(len(free)) / self._examples[free]
+        taken = free[np.argsort(clocks, kind="stable")[:count]]
+        self._is_free[taken] = False
+        self.count -= count
+        return list(map(int, taken))
+
+    def _free(self, clients: Iterable[int]) -> None:
+        freed = list(clients)
+        self._is_free[freed] = True
+        self.count += len(freed)

@@ -97,7 +97,8 @@ class Server:
     ) -> list[Participation]:
         """The clients download the current version and train. ``rounds``: whose delta each one's teacher is made of,
         None for no teacher. ``steps``: the mini-batches that each takes, where it is not what the client's settings
-        say."""
+        say. Clients who cannot do anything by the scenario's deadline are left out and stay free."""
+        clients = self._who_can(clients)
         started = []
         version, now, number, participations = self.version, self.now, self._starts, self.participations
         own_model = version if self.distils else NO_TEACHER
@@ -111,7 +112,8 @@ class Server:
         self._starts = number
         if rounds is not None:
             self._assign_teachers(started, rounds)
-        self.open_updates[version] = self.open_updates.get(version, 0) + len(started)
+        if started:
+            self.open_updates[version] = self.open_updates.get(version, 0) + len(started)
         return started
 
     def stop(self, updates: Sequence[Participation]) -> None:
@@ -206,7 +208,16 @@ class Server:
         """Seconds a mini-batch of every client, as it was measured once before the federation: a forecast."""
         raise NotImplementedError
 
+    @property
+    def deadline(self) -> float | None:
+        """Virtual seconds that a round's clients have, where the scenario sets a limit."""
+        return None
+
     # What time does.
+
+    def _who_can(self, clients: Sequence[int]) -> Sequence[int]:
+        """Those of the clients who can do something by the deadline; the others are free again."""
+        return clients
 
     def _set_out(self, update: Participation, steps: int | None) -> None:
         """The client has downloaded its version and begins to train. ``steps``: as in ``start``."""

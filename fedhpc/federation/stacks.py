@@ -11,7 +11,8 @@ def stacks_of(update: ServerUpdate, most: int) -> list[Train]:
 
     Those that start from the version just before it, which exists last, are kept apart from the others, which can be
     computed ahead. Late updates are together with those of their own round. Among each, the longest are together, so
-    that a stack's clients end together. Clients without examples train nothing and are left out.
+    that a stack's clients end together. A client with a coreset is alone in its stack. Clients without examples train
+    nothing and are left out.
     """
     early: list[Member] = []
     late: list[Member] = []
@@ -31,11 +32,22 @@ def stacks_of(update: ServerUpdate, most: int) -> list[Train]:
 
 
 def _member(update: Participation, weight: float) -> Member:
-    return Member(update.version, update.client, update.participation, update.steps, weight, update.teacher)
+    return Member(
+        update.version,
+        update.client,
+        update.participation,
+        update.steps,
+        weight,
+        update.teacher,
+        update.coreset,
+        update.whole_epochs,
+    )
 
 
 def _even_pieces(members: list[Member], most: int) -> Iterator[tuple[Member, ...]]:
     members.sort(key=lambda member: -member.steps)
+    yield from ((member,) for member in members if member.coreset)
+    members = [member for member in members if not member.coreset]
     pieces = -(-len(members) // most)
     for piece in range(pieces):
         yield tuple(members[len(members) * piece // pieces : len(members) * (piece + 1) // pieces])

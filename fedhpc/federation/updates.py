@@ -16,9 +16,9 @@ class Participation:
     """One client's one round trip. ``number`` counts all starts of a run; ``participation`` those of this client.
 
     ``version`` is the server version that the client downloads, ``teacher`` the id of the vector that it is distilled
-    from. ``started`` and ``arrives`` are virtual seconds, ``steps`` the mini-batches that it takes, ``staleness`` the
-    server updates between download and upload. It was ``stopped`` if it ends before it arrives, and ``given_up`` if its
-    update will not be used.
+    from. ``started`` and ``arrives`` are virtual seconds, ``steps`` the mini-batches that it takes; ``coreset`` and
+    ``whole_epochs`` are as in ``Member``. ``staleness`` counts the server updates between download and upload. It was
+    ``stopped`` if it ends before it arrives, and ``given_up`` if its update will not be used.
     """
 
     number: int
@@ -29,6 +29,8 @@ class Participation:
     started: float
     teacher: int = NO_TEACHER
     steps: int = 0
+    coreset: int = 0
+    whole_epochs: int = 0
     arrives: float = math.inf
     staleness: int = 0
     stopped: bool = False

@@ -6,7 +6,7 @@ computed (law 2).
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -30,8 +30,19 @@ class VirtualServer(Server):
     _events: list[tuple[float, int, int, Participation | tuple[int, bool]]] = field(default_factory=list)
     _timers: int = 0
 
+    def _who_can(self, clients: Sequence[int]) -> Sequence[int]:
+        work = self.client_time.work_by_deadline
+        if work is None:
+            return clients
+        self.free.give_back([client for client in clients if work(client) is None])
+        return [client for client in clients if work(client) is not None]
+
     def _set_out(self, update: Participation, steps: int | None) -> None:
         update.steps, seconds = self.client_time.of(update.client, update.participation, update.examples, steps)
+        if self.client_time.work_by_deadline is not None:
+            work = self.client_time.work_by_deadline(update.client)
+            assert work is not None  # or it would not have been started
+            update.coreset, update.whole_epochs = work.coreset, work.whole_epochs
         update.arrives = arrives = self.now + seconds
         heappush(self._events, (arrives, _ARRIVAL, update.number, update))
 
@@ -41,6 +52,10 @@ class VirtualServer(Server):
 
     def profile(self) -> list[float]:
         return self.client_time.profile()
+
+    @property
+    def deadline(self) -> float | None:
+        return self.client_time.deadline
 
     def server_updates(self) -> Iterator[ServerUpdate]:
         """Every server update in order, version 0 first, until the budget is spent."""

@@ -205,6 +205,7 @@ class WallEngine:
             server=self._model.state(),
             deltas=self._model.deltas,
             evaluated=dict(self.evaluated),
+            coreset_errors={},
             clock={
                 "seconds": server.now,
                 "totals": asdict(server.totals_if_interrupted()),

@@ -156,6 +156,9 @@ for _distribution in (LogNormal, Constant, HalfNormal, Uniform, Exponential, Nor
 Duration = Annotated[Distribution, AfterValidator(_not_negative)]
 """A distribution of virtual seconds: none is negative."""
 
+OnceAClient = Annotated[Distribution, AfterValidator(_takes_numbers), AfterValidator(_positive)]
+"""A distribution from which each client draws a number above 0, once."""
+
 
 def bounds(parameter: float | Distribution) -> tuple[float, float]:
     """The greatest lower and the least upper bound of what is drawn, where nothing negative is."""

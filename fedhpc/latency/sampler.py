@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpc.federation.population import Population
+from fedhpc.latency.capability import ByExamples, Capability
 from fedhpc.latency.distributions import MOST_MU, MOST_SIGMA, Distribution
 from fedhpc.latency.scenario import Scenario
 from fedhpc.streams import ParticipationStream, Purpose
@@ -35,6 +36,8 @@ Values = tuple[NDArray[np.float64], Callable[[], Normals], Value, Value, Value, 
 the list."""
 
 _CLIENTS_REMEMBERED = 2**14
+_CAPABILITY = 2**63
+"""Where in a client's own stream its capability lies; its latency parameters lie at 0."""
 
 
 class _Factor(NamedTuple):
@@ -130,6 +133,27 @@ class LatencySampler:
                     numbers[parameter] = value(normals(size).tolist())
             own.append((factor.name, numbers))
         return _values(own, self._generator)
+
+
+def capability_of(capability: Capability, population: Population, seed: int, trial: int) -> Callable[[int], float]:
+    """A client's examples in a virtual second, above 0 in a population that ``capability_mistakes`` has nothing
+    against. A draw of 0 or less is drawn again."""
+    if isinstance(capability, ByExamples):
+        return capability.of(population.examples).item
+    stream = ParticipationStream(seed, trial, Purpose.CLIENT_LATENCY)
+    factor, places = _factor(capability, stream.at(0, _CAPABILITY)), count()
+    value = _value(factor.name, factor.numbers, places, stream.at(0, _CAPABILITY))
+    size = next(places)
+
+    @lru_cache(_CLIENTS_REMEMBERED)
+    def of_client(client: int) -> float:
+        normals = stream.at(client, _CAPABILITY).standard_normal
+        drawn = value(normals(size).tolist())
+        while drawn <= 0:
+            drawn = value(normals(size).tolist())
+        return drawn
+
+    return of_client
 
 
 def _factor(distribution: Distribution | None, generator: np.random.Generator) -> _Factor:

@@ -1,10 +1,11 @@
 """How long a client takes: Hard et al., section 3, ``T = T_communication + C + T_per_example * examples``; FedCompass,
-section 5.1, a time for each step."""
+section 5.1, a time for each step; FedCore, sections 3 and 6.1, a constant capability and a deadline for stragglers."""
 
 from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from fedhpc.latency.capability import Capability
 from fedhpc.latency.distributions import Duration, bounds
 from fedhpc.settings import Settings
 
@@ -30,21 +31,36 @@ class Scenario(_Factors):
 
     ``communication`` is download plus upload and ``overhead`` the system constant C, both in virtual seconds;
     ``per_example`` is virtual seconds for each example that the client processes, ``per_step`` for each mini-batch.
-    A factor left out takes no time. ``speed_change`` is the probability with which, at each participation after its
+    A factor left out takes no time. With a ``capability``, examples that a client processes in a virtual second, they
+    take the client so much longer. ``speed_change`` is the probability with which, at each participation after its
     first, a client has the parameters that are its own drawn anew (FedCompass, appendix G.2).
+
+    ``straggler_percent``, s, sets a round's deadline (FedCore, section 6.1): the (100-s)th percentile, over all
+    clients, of the virtual seconds that their full local work takes by their capability alone.
 
     Under a clock, silos take the time that they take, and ``slowdown`` is all that there is: how many times as long a
     step takes as it would, one number for all clients or one for each.
     """
 
     stragglers: StragglerLatency | None = None
+    capability: Capability | None = None
+    straggler_percent: float | None = Field(None, gt=0, lt=100)
     speed_change: float = Field(0.0, ge=0, le=1)
     slowdown: Slowdown | Annotated[list[Slowdown], Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
     def _something_takes_time(self) -> "Scenario":
-        if self.slowdown is None and not any(self.factors(straggler=False)):
-            raise ValueError("give at least one of communication, overhead, per_example and per_step")
+        if self.slowdown is None and self.capability is None and not any(self.factors(straggler=False)):
+            raise ValueError("give at least one of communication, overhead, per_example and per_step, or a capability")
+        return self
+
+    @model_validator(mode="after")
+    def _a_deadline_is_known_in_advance(self) -> "Scenario":
+        if self.straggler_percent is not None and self.capability is None:
+            raise ValueError(
+                "straggler_percent: the deadline is a percentile of what clients' work takes by their capability; give "
+                "the scenario a capability"
+            )
         return self
 
     @model_validator(mode="after")
@@ -84,7 +100,7 @@ class Scenario(_Factors):
     @property
     def work_takes_time(self) -> bool:
         """Whether every client's time grows with its work."""
-        return all(
+        return self.capability is not None or all(
             any(factor is not None and bounds(factor)[1] > 0 for factor in self.factors(straggler=straggler)[2:])
             for straggler in (False, True)
         )

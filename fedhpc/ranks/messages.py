@@ -6,6 +6,7 @@ version or a stack's update, and rows of members where it carries a stack to tra
 """
 
 from collections.abc import Sequence
+from dataclasses import astuple
 from enum import IntEnum
 from typing import Self
 
@@ -18,7 +19,7 @@ from fedhpc.clients.work import Member
 _KIND, _NUMBER, _BODY_BYTES, _INTEGERS = 0, 6, 7, 8
 _MEMBER = np.dtype(
     [(name, "<i8") for name in ("version", "client", "participation", "steps")]
-    + [("weight", "<f8"), ("teacher", "<i8")]
+    + [("weight", "<f8"), ("teacher", "<i8"), ("coreset", "<i8"), ("whole_epochs", "<i8")]
 )
 _NO_BODY = np.empty(0, np.uint8)
 
@@ -33,7 +34,7 @@ class Kind(IntEnum):
     EVALUATE = 3  # version, shard
     FORGET = 4  # version
     STOP = 5
-    UPDATE = 6  # makes, place; weighted sum of deltas
+    UPDATE = 6  # makes, place; coreset error, weighted sum of deltas
     COUNTS = 7  # version, shard, correct, straggler correct; loss
     ABANDON = 8  # makes
     SIGN = 9  # a silo lives
@@ -76,10 +77,7 @@ class Message:
     def to_train(cls, makes: int, place: int, members: Sequence[Member]) -> Self:
         """A stack to train."""
         message = cls.of(Kind.TRAIN, makes, place)
-        rows = [
-            (member.version, member.client, member.participation, member.steps, member.weight, member.teacher)
-            for member in members
-        ]
+        rows = [astuple(member) for member in members]
         message.body = np.array(rows, _MEMBER).view(np.uint8)
         message.header[_BODY_BYTES] = message.body.size
         return message

@@ -30,7 +30,8 @@ class OwnRank:
         """Computes the answer here and now. ``versions`` holds the weights that the work starts from."""
         if isinstance(work, Evaluate):
             return Evaluated(work.version, work.shard, self._training.evaluate(versions[work.version], work.shard))
-        return Trained(work.makes, work.place, self._training.update(versions, work.members, between_steps))
+        update = self._training.update(versions, work.members, between_steps)
+        return Trained(work.makes, work.place, update, self._training.coreset_error)
 
 
 class TrainingRanks:
@@ -97,6 +98,6 @@ class TrainingRanks:
 def _answer(message: Message) -> Answer:
     if message.kind is Kind.UPDATE:
         makes, place = message.fields(2)
-        return Trained(makes, place, message.vector)
+        return Trained(makes, place, message.vector, message.number)
     version, shard, correct, straggler_correct = message.fields(4)
     return Evaluated(version, shard, ShardCounts(correct, straggler_correct, message.number))

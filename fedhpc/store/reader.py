@@ -20,8 +20,8 @@ class _Axes(NamedTuple):
 
 
 def open_run(path: Path | str) -> xr.Dataset:
-    """One run's result, in memory: variables along ``evaluation``, ``server_update`` and ``client``, with
-    ``algorithm``, ``scenario``, ``trial`` and ``seed`` as scalar coordinates.
+    """One run's result, in memory: variables along ``evaluation``, ``server_update``, ``client`` and ``client_update``,
+    with ``algorithm``, ``scenario``, ``trial`` and ``seed`` as scalar coordinates.
 
     Raises FileNotFoundError where there is no file, and ValueError where it is no complete result.
     """
@@ -39,7 +39,8 @@ def open_experiment(folder: Path | str) -> xr.Dataset:
     Variables have the dimensions (algorithm, scenario, trial) and their own. Runs that are not there, and what lies
     beyond a shorter run's end, are NaN; counts turn into floats only where that is so. Which algorithms, scenarios
     and trials there are, and their order, is said by ``FOLDER/experiment.yaml``; without it, all results found are
-    taken, in order of their names. Attributes are those on which all runs agree.
+    taken, in order of their names. Attributes are those on which all runs agree; ``deadline``, of runs that have one,
+    is a variable (algorithm, scenario, trial) too.
 
     Raises FileNotFoundError where there is no result, and ValueError where results have different seeds.
     """
@@ -104,7 +105,7 @@ def _combined(cells: Mapping[_Cell, xr.Dataset], axes: _Axes, seed: int) -> xr.D
     shape = (len(axes.algorithm), len(axes.scenario), len(axes.trial))
     runs = list(cells.values())
     lengths = {dimension: max(run.sizes[dimension] for run in runs) for dimension in INDEXES}
-    arrays = {
+    arrays: dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]] = {
         name: (
             (*axes._fields, entry.dimension),
             _stacked(name, cells, shape, lengths[entry.dimension]),
@@ -113,7 +114,12 @@ def _combined(cells: Mapping[_Cell, xr.Dataset], axes: _Axes, seed: int) -> xr.D
         for name, entry in VARIABLES.items()
         if any(name in run for run in runs)
     }
-    times = {name: array for name, array in arrays.items() if VARIABLES[name].coordinate}
+    if any("deadline" in run.attrs for run in runs):
+        deadlines = np.full(shape, np.nan)
+        for cell, run in cells.items():
+            deadlines[cell] = run.attrs.get("deadline", np.nan)
+        arrays["deadline"] = (axes._fields, deadlines, {"units": "s", "long_name": "deadline of a round"})
+    times = {name: array for name, array in arrays.items() if name in VARIABLES and VARIABLES[name].coordinate}
     coordinates: dict[str, Any] = {
         "seed": ((), seed, {"long_name": CELL["seed"]}),
         **{axis: (axis, values, {"long_name": CELL[axis]}) for axis, values in axes._asdict().items()},
@@ -131,7 +137,10 @@ def _stacked(name: str, cells: Mapping[_Cell, xr.Dataset], shape: _Cell, length:
     """Shape (algorithms, scenarios, trials, length); of the variable's own type where nothing is missing."""
     columns = {cell: run[name].values for cell, run in cells.items() if name in run}
     whole = len(columns) == np.prod(shape) and all(len(column) == length for column in columns.values())
-    stacked = np.zeros((*shape, length), VARIABLES[name].dtype) if whole else np.full((*shape, length), np.nan)
+    kind = np.dtype(VARIABLES[name].dtype)
+    # Counts turn into floats where some are missing; floats stay as they are.
+    gaps = np.full((*shape, length), np.nan, kind if kind.kind == "f" else np.float64)
+    stacked = np.zeros((*shape, length), kind) if whole else gaps
     for cell, column in columns.items():
         stacked[cell][: len(column)] = column
     return stacked

@@ -15,8 +15,8 @@ class RunRecord:
 
     ``evaluations`` has columns of shape (evaluations,): times in virtual seconds, resources in learner seconds,
     accuracies as fractions. ``server_updates`` has columns of shape (server updates,), the first for version 1;
-    ``clients`` of shape (clients,). ``attributes`` describe the run as a whole (title, settings as YAML text,
-    versions, host, wall seconds) and must hold its ``digest``.
+    ``clients`` of shape (clients,); ``client_updates`` of shape (client updates kept,). ``attributes`` describe the run
+    as a whole (title, settings as YAML text, versions, host, wall seconds) and must hold its ``digest``.
 
     Raises ValueError for an unknown, missing or misplaced column, for columns of unequal lengths, and for values
     that their variable's type cannot hold.
@@ -29,6 +29,7 @@ class RunRecord:
     evaluations: Mapping[str, ArrayLike]
     server_updates: Mapping[str, ArrayLike]
     clients: Mapping[str, ArrayLike]
+    client_updates: Mapping[str, ArrayLike]
     attributes: Mapping[str, str | int | float]
 
     def __post_init__(self) -> None:
@@ -49,6 +50,7 @@ class RunRecord:
         yield "evaluations", "evaluation", self.evaluations
         yield "server_updates", "server_update", self.server_updates
         yield "clients", "client", self.clients
+        yield "client_updates", "client_update", self.client_updates
 
 
 def _checked(field: str, dimension: Dimension, columns: Mapping[str, ArrayLike]) -> dict[str, NDArray[np.generic]]:

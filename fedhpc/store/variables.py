@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Dimension = Literal["evaluation", "server_update", "client"]
+Dimension = Literal["evaluation", "server_update", "client", "client_update"]
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,7 @@ class Variable:
     accompany every other variable along their dimension."""
 
     dimension: Dimension
-    dtype: Literal["int8", "int64", "float64"]
+    dtype: Literal["int8", "int64", "float32", "float64"]
     units: str
     long_name: str
     optional: bool = False
@@ -59,6 +59,13 @@ VARIABLES: dict[str, Variable] = {
     ),
     "staleness_max": Variable("server_update", "int64", "1", "largest staleness among the aggregated client updates"),
     "updates_aggregated": Variable("server_update", "int64", "1", "client updates aggregated by this server update"),
+    "coreset_error": Variable(
+        "server_update",
+        "float64",
+        "1",
+        "length of the gradient that coresets miss (FedCore, equation 2), mean over the update's coresets",
+        optional=True,
+    ),
     "examples": Variable("client", "int64", "1", "training examples that the client holds"),
     "straggler": Variable("client", "int8", "1", "1 for a straggler client, else 0"),
     "participations": Variable("client", "int64", "1", "times that the client was started"),
@@ -66,12 +73,14 @@ VARIABLES: dict[str, Variable] = {
         "client", "float64", "s", "second at which the silo was given up for good, NaN if it was not", optional=True
     ),
     "updates_aggregated_of_client": Variable("client", "int64", "1", "client updates of this client that were used"),
+    "duration": Variable("client_update", "float32", "s", "virtual time from the client's download to its upload"),
 }
 
 INDEXES: dict[Dimension, tuple[int, str]] = {
     "evaluation": (0, "evaluation; 0 is the initial model"),
     "server_update": (1, "server version that the update made; version 0 is the initial model"),
     "client": (0, "client"),
+    "client_update": (0, "client update in the order of use; of the first million"),
 }
 """Dimension -> its coordinate's first value and long name."""
 

@@ -9,6 +9,8 @@ from fedhpc.store.run_file import write_run
 from tests.analysis.test_table import small_sweep
 from tests.store.records import null_record, run_path
 
+REPORT = ["accuracy.png", "durations.png", "table.csv", "table.txt"]
+
 
 def test_a_report_is_a_table_and_a_picture(tmp_path: Path) -> None:
     small_sweep(tmp_path)
@@ -16,7 +18,7 @@ def test_a_report_is_a_table_and_a_picture(tmp_path: Path) -> None:
     assert "37.5 [25.0, 50.0]" in text
     assert (tmp_path / "report" / "table.txt").read_text() == text
     assert (tmp_path / "report" / "table.csv").read_text().count("\n") == 5
-    assert sorted(file.name for file in (tmp_path / "report").iterdir()) == ["accuracy.png", "table.csv", "table.txt"]
+    assert sorted(file.name for file in (tmp_path / "report").iterdir()) == REPORT
     assert write_report(tmp_path) == text
 
 
@@ -24,7 +26,7 @@ def test_a_null_task_has_a_table_only(tmp_path: Path) -> None:
     run = null_record()
     write_run(run_path(tmp_path, run), run)
     write_report(tmp_path)
-    assert sorted(file.name for file in (tmp_path / "report").iterdir()) == ["table.csv", "table.txt"]
+    assert sorted(file.name for file in (tmp_path / "report").iterdir()) == REPORT[1:]
 
 
 def test_a_folder_without_results_has_no_report(tmp_path: Path) -> None:

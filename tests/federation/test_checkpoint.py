@@ -29,6 +29,7 @@ def checkpoint(version: int) -> Checkpoint:
                     41: (None, np.array([1e-30, np.float32(1) / 3], np.float32)),
                     43: (6, np.array([7.0, 8.0], np.float32)),
                 },
+                {1: 0.1 + 0.2, 41: 1e-300},
             ),
             9: Assembly(),
         },
@@ -39,6 +40,7 @@ def checkpoint(version: int) -> Checkpoint:
         ),
         server={"weights": np.array([1.0, 2.0], np.float32), "steps": np.array(4.0, np.float32)},
         evaluated={0: [ShardCounts(1, 0, 0.1 + 0.2)], version: [ShardCounts(3, 2, 1.5), ShardCounts(0, 0, 0.0)]},
+        coreset_errors={1: 0.1 + 0.7, version: 1e300},
     )
 
 

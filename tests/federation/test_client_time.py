@@ -64,6 +64,17 @@ def test_as_many_steps_as_fit_and_one_at_least(limit: float, steps: int, computa
     assert with_overhead.of(0, 0, 10) == (steps, 103 + computation)
 
 
+def test_a_capability_adds_its_time_for_every_example() -> None:
+    # Four examples a second: 20 examples of two epochs take 5 seconds more; of 5 steps 4 + 4 + 2 + 4 + 4.
+    capable = {**HAND, "capability": seconds(4)}
+    assert client_time(client(None, epochs=2), capable, [10]).of(0, 0, 10) == (6, 103 + 23 + 5)
+    assert client_time(client(None, epochs=2), capable, [10]).of(0, 0, 10, 5) == (5, 103 + 20.5 + 18 / 4)
+    # With 1.25 seconds an example a limit ends the third batch at 12.5 + 1.5; of one epoch's percentile too.
+    assert client_time(client(TimeLimit(seconds=14)), capable, [10]).of(0, 0, 10) == (3, 103 + 14)
+    assert client_time(client(TimeLimit(seconds=13.9)), capable, [10]).of(0, 0, 10)[0] == 2
+    assert client_time(client(TimeLimit(percentile=50)), capable, [10]).limit == 14
+
+
 def test_overhead_may_leave_no_time() -> None:
     limited = client_time(client(TimeLimit(seconds=3, of="overhead_and_computation")), HAND, [10])
     assert limited.of(0, 0, 10) == (1, 103 + 4.5)

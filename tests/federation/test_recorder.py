@@ -1,6 +1,10 @@
 """Evaluation k takes the first server version at or past ``k * every``; the last version always has a row."""
 
+import numpy as np
+import pytest
+
 from fedhpc.budget import Evaluation
+from fedhpc.federation import recorder as subject
 from fedhpc.federation.recorder import Metrics, Recorder
 from fedhpc.federation.updates import Participation, ServerUpdate, Totals
 
@@ -56,3 +60,27 @@ def test_staleness_of_a_server_update() -> None:
     assert columns["staleness_max"].tolist() == [0, 1]
     assert columns["updates_aggregated"].tolist() == [1, 3]
     assert columns["server_update_time"].tolist() == [2.5, 4.0]
+
+
+def test_durations_are_kept_in_the_order_of_use_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "MOST_DURATIONS", 4)
+    recorder = Recorder(Evaluation(every=100))
+    for version, durations in enumerate([[], [3.0, 1.5], [0.1, 7.0, 8.0], [9.0]]):
+        one = update(version, 0, 0.0)
+        one.updates = [Participation(0, 0, 0, 0, 1, 10.0, arrives=10 + seconds) for seconds in durations]
+        if version == 1:
+            one.late = [Participation(0, 0, 0, 0, 1, 2.0, arrives=27.0)]
+        recorder.observe(one)
+    column = recorder.client_updates()["duration"]
+    assert column.dtype == np.float32
+    assert column == pytest.approx([3.0, 1.5, 25.0, 0.1])
+
+
+def test_coreset_errors_stand_at_the_versions_that_they_made() -> None:
+    recorder = Recorder(Evaluation(every=100))
+    for version in range(4):
+        recorder.observe(update(version, 0, 0.0))
+    assert "coreset_error" not in recorder.server_updates()
+    np.testing.assert_array_equal(
+        recorder.server_updates({1: 0.5, 3: 0.25, 9: 1.0})["coreset_error"], [0.5, np.nan, 0.25]
+    )

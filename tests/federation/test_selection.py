@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedhpc.federation.selection import FreeClients
+from fedhpc.federation.selection import FreeByExamples, FreeClients
 
 
 @given(st.integers(1, 30), st.integers(0, 2**32), st.lists(st.booleans(), max_size=200))
@@ -180,3 +180,33 @@ def test_who_is_retired_is_never_drawn_again(population: int, data: st.DataObjec
         assert free.count == len(living - set(taken))
     free.give_back(taken)
     assert sorted(free.take(free.count)) == sorted(living)
+
+
+def test_by_examples_pairs_come_as_in_drawing_one_after_the_other() -> None:
+    # P(first, second) = w1/6 w2/(6 - w1) with weights 1, 2 and 3; 20,000 draws.
+    free, pairs = FreeByExamples(np.array([1, 2, 3, 0]), np.random.default_rng(4)), Counter[tuple[int, ...]]()
+    draws = 20_000
+    for _ in range(draws):
+        taken = free.take(2)
+        pairs[tuple(taken)] += 1
+        free.give_back(taken)
+    weights = {0: 1, 1: 2, 2: 3}
+    for first, own in weights.items():
+        for second, other in weights.items():
+            if first != second:
+                chance = own / 6 * other / (6 - own)
+                error = (draws * chance * (1 - chance)) ** 0.5
+                assert abs(pairs[first, second] - draws * chance) < 5 * error
+    assert sum(pairs.values()) == draws
+
+
+def test_by_examples_takes_only_who_is_free_and_holds_some() -> None:
+    free = FreeByExamples(np.array([5, 0, 5, 5]), np.random.default_rng(4))
+    taken = free.take(2)
+    assert free.count == 1
+    (last,) = free.take(1)
+    assert sorted([*taken, last]) == [0, 2, 3]
+    with pytest.raises(IndexError, match="1 clients are wanted and 0 with an example are free"):
+        free.take(1)
+    free.give_back([last])
+    assert free.take(1) == [last]

@@ -66,6 +66,33 @@ LATE: dict[str, Any] = {
 WITH_STATISTICS = ["fedbuff_sum", "fedasync"]
 """Of ``tests.pictures``."""
 
+CORESETS = ["fedcore", "fedcore_30", "fedprox_partial"]
+
+
+def with_deadlines(settings: dict[str, Any], model: dict[str, Any] | None = None) -> None:
+    """FedCore and its baseline in place of the algorithms, deadlines in place of the latencies."""
+    core = {"within_deadline": "coreset", "record_coreset_error": True, "epochs": 3}
+    settings["algorithms"] = {
+        "fedcore": {"scheduler": "synchronous", "cohort": 5, "client": core},
+        "fedcore_30": {
+            "scheduler": "synchronous",
+            "cohort": 4,
+            "over_selection": 5,
+            "selection": "by_examples",
+            "client": core,
+        },
+        "fedprox_partial": {
+            "scheduler": "synchronous",
+            "cohort": 5,
+            "client": {"within_deadline": "fewer_epochs", "epochs": 3, "proximal": 0.1},
+        },
+    }
+    quick = {"distribution": "lognormal", "mu": 0.0, "sigma": 0.5}
+    capability = {"distribution": "normal", "mean": 1, "std": 0.25}
+    settings["scenarios"] = {"domain": {"communication": quick, "capability": capability, "straggler_percent": 60}}
+    if model is not None:
+        settings["task"]["model"] = model
+
 
 @pytest.mark.parametrize("step", ["{}", "{clients: 3}", "{form: channels_last}"])
 def test_the_same_bytes_with_1_2_3_and_5_ranks(tiny: Callable[..., Path], tmp_path: Path, step: str) -> None:
@@ -103,6 +130,27 @@ def test_the_same_bytes_with_1_and_2_ranks_where_a_model_keeps_statistics(tmp_pa
         finished = mpi(ranks, run_command(file, cell, tmp_path / str(ranks), step="{form: plain}"))
         assert finished.returncode == 0, finished.stderr
     assert numbers(cell.file(tmp_path / "2", ".h5")) == numbers(cell.file(tmp_path / "1", ".h5"))
+
+
+@pytest.mark.parametrize("model", [None, {"name": "logistic"}], ids=["mlp", "logistic"])
+def test_the_same_bytes_with_1_and_2_ranks_where_clients_build_coresets(
+    tiny: Callable[..., Path], tmp_path: Path, model: dict[str, Any] | None
+) -> None:
+    file = tiny(lambda settings: with_deadlines(settings, model))
+    for ranks in (1, 2):
+        finished = mpi(ranks, run_command(file, Run(",".join(CORESETS), "domain", 1), tmp_path / str(ranks)))
+        assert finished.returncode == 0, finished.stderr
+    for algorithm in CORESETS:
+        cell = Run(algorithm, "domain", 1)
+        found = {ranks: numbers(cell.file(tmp_path / str(ranks), ".h5")) for ranks in (1, 2)}
+        assert found[2] == found[1]
+        assert "duration" in found[1]
+        errors = found[1].get("coreset_error")
+        if algorithm.startswith("fedcore"):
+            assert errors is not None
+            assert (np.frombuffer(errors) > 0).any()  # a server update without coresets has none
+        else:
+            assert errors is None
 
 
 class Killed(Exception):
@@ -149,6 +197,34 @@ def test_resumed_from_any_checkpoint_the_same_bytes(tiny: Callable[..., Path], t
         assert {name: column.tobytes() for name, column in first.items()} == {
             name: column.tobytes() for name, column in second.items()
         }
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "model", "choice"),
+    [
+        ("fedcore", "mlp", {"form": "plain"}),
+        ("fedcore_30", "mlp", {"form": "plain"}),
+        ("fedcore", "logistic", {"clients": 1}),
+        ("fedcore_30", "logistic", {"clients": 3}),
+        ("fedprox_partial", "mlp", {"clients": 3}),
+    ],
+)
+def test_coresets_and_their_errors_are_the_same_after_any_kill(
+    tiny: Callable[..., Path], tmp_path: Path, algorithm: str, model: str, choice: dict[str, Any]
+) -> None:
+    named = {"name": "logistic"} if model == "logistic" else None
+    federation = Federation.of(tiny(lambda settings: with_deadlines(settings, named)), algorithm)
+    federation.choice = DENSE.model_copy(update=choice)
+    weights, _, _ = reference(federation)
+    engine = _after_four_kills(federation, random.Random(algorithm), tmp_path / "trial-0.checkpoint")
+    untroubled = federation.engine()
+    untroubled.run()
+    kept, undisturbed = engine.checkpoint(), untroubled.checkpoint()
+    assert kept.server["weights"].tobytes() == undisturbed.server["weights"].tobytes()
+    assert engine.evaluated == untroubled.evaluated
+    assert engine.coreset_errors == untroubled.coreset_errors
+    assert bool(engine.coreset_errors) == algorithm.startswith("fedcore")
+    np.testing.assert_allclose(kept.server["weights"], weights, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("algorithm", LATE)

@@ -14,7 +14,7 @@ from tests.mpi import mpi
 INTEGERS = st.integers(0, 2**63 - 1)
 NUMBERS = st.floats(allow_nan=False)
 VECTORS = st.integers(-(2**63), 2**63 - 1)
-MEMBERS = st.builds(Member, INTEGERS, INTEGERS, INTEGERS, INTEGERS, NUMBERS, VECTORS)
+MEMBERS = st.builds(Member, INTEGERS, INTEGERS, INTEGERS, INTEGERS, NUMBERS, VECTORS, INTEGERS, INTEGERS)
 
 
 def received(message: Message) -> Message:

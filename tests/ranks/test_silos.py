@@ -185,8 +185,6 @@ def test_compass_hears_everybody_in_groups(tmp_path: Path) -> None:
 def test_tiers_are_measured_before_the_federation(tmp_path: Path) -> None:
     algorithm = {"scheduler": "tiered", "speed_ratio": 40.0}
     file = silos(tmp_path, algorithm, {"virtual_seconds": 8}, slowdown=[1, 1, 1, 400])
-        tmp_path, {"scheduler": "tiered", "speed_ratio": 40.0}, {"virtual_seconds": 8}, slowdown=[1, 1, 1, 400]
-    )
     result = lived(file, tmp_path / "results")
     # The slow one is a tier of its own: its updates come alone, those of the others by three.
     updates = result.updates_aggregated_of_client.values

@@ -42,6 +42,7 @@ def record(
             "participations": [9, 9, 8, 1],
             "updates_aggregated_of_client": [8, 7, 5, 0],
         },
+        "client_updates": {"duration": [1.5 * number for number in range(10 * updates)]},
         "attributes": {
             "title": "A title",
             "digest": "d" * 64,

@@ -87,6 +87,28 @@ def test_runs_of_unequal_length_are_padded(tmp_path: Path) -> None:
     assert runs["participations"].dtype == np.int64
 
 
+def test_durations_are_padded_and_stay_in_single_precision(tmp_path: Path) -> None:
+    keep(tmp_path, record(trial=0, updates=1), record(trial=1, client_updates={"duration": [0.1, 7.5]}))
+    durations = open_experiment(tmp_path)["duration"].sel(algorithm="fedavg", scenario="per_domain")
+    assert (durations.dims, durations.dtype) == (("trial", "client_update"), np.float32)
+    np.testing.assert_array_equal(durations.sel(trial=1)[:3], np.array([0.1, 7.5, np.nan], np.float32))
+    assert durations.sel(trial=0).notnull().all()
+
+
+def test_deadlines_are_a_variable_where_there_are_any(tmp_path: Path) -> None:
+    keep(
+        tmp_path,
+        record("fedavg", "slow", attributes={"deadline": 12.5}),
+        record("fedavg", "even", attributes={"deadline": 3.0}),
+        record("other", "even"),
+    )
+    runs = open_experiment(tmp_path)
+    assert runs["deadline"].dims == ("algorithm", "scenario", "trial")
+    np.testing.assert_array_equal(runs["deadline"][..., 0], [[3.0, 12.5], [np.nan, np.nan]])
+    keep(tmp_path / "without", record())
+    assert "deadline" not in open_experiment(tmp_path / "without")
+
+
 def test_attributes_on_which_runs_differ_are_left_out(tmp_path: Path) -> None:
     keep(tmp_path, record(trial=0, attributes={"host": "a"}), record(trial=1, attributes={"host": "b"}))
     attributes = open_experiment(tmp_path).attrs

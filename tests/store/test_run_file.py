@@ -26,7 +26,7 @@ def written(tmp_path: Path) -> Path:
 
 def test_a_result_opens_in_plain_xarray(written: Path) -> None:
     with xr.open_dataset(written, engine="h5netcdf") as run:
-        assert dict(run.sizes) == {"evaluation": 3, "server_update": 2, "client": 4}
+        assert dict(run.sizes) == {"evaluation": 3, "server_update": 2, "client": 4, "client_update": 20}
         assert {"algorithm", "scenario", "trial", "seed", "time", "server_update_time"} <= set(run.coords)
         assert (run["algorithm"].item(), run["scenario"].item(), run["trial"].item(), run["seed"].item()) == (
             "fedavg",
@@ -37,6 +37,9 @@ def test_a_result_opens_in_plain_xarray(written: Path) -> None:
         assert run["evaluation"].values.tolist() == [0, 1, 2]
         assert run["server_update"].values.tolist() == [1, 2]
         assert run["client"].values.tolist() == [0, 1, 2, 3]
+        assert run["client_update"].values.tolist() == list(range(20))
+        assert run["duration"].dtype == np.float32
+        assert run["duration"].values.tolist() == [1.5 * number for number in range(20)]
         assert run["time"].dtype == np.float64
         assert run["time"].values.tolist() == [0.0, 1800.0, 3600.0]
         assert run["time"].attrs["units"] == "s"
@@ -66,7 +69,7 @@ def test_a_result_opens_in_ncdump(written: Path) -> None:
 
 def test_a_result_holds_nothing_that_netcdf_forbids(written: Path) -> None:
     with h5netcdf.File(written, "r", invalid_netcdf=False) as file:
-        assert set(file.dimensions) == {"evaluation", "server_update", "client"}
+        assert set(file.dimensions) == {"evaluation", "server_update", "client", "client_update"}
 
 
 def test_equal_records_give_equal_variables(tmp_path: Path) -> None:

@@ -55,8 +55,10 @@ def candidates(
 
 def mistake(way: StepChoice, model: Model, client: ClientSettings) -> str | None:
     """Why this way cannot be for this model, or None."""
+    if client.within_deadline == "coreset" and way.form in ("stacked", "compiled"):
+        return f"step.form: {way.form} does not train on coresets; name channels_last or plain"
     if way.form == "dense" and not _has_closed_form(model, client, way.device):
-        return "step.form: dense is for logistic and mlp in fp32 on a CPU; name another"
+        return "step.form: dense is for logistic and mlp in fp32 on a CPU, with coresets logistic alone; name another"
     if way.form not in _EAGER and (keeps_running_statistics(model) or isinstance(model, ShakespeareLSTM)):
         return f"step.form: {model.name} trains as torch's module, one client at a time; name channels_last or plain"
     if way.graph and (way.form != "stacked" or way.device != "cuda"):
@@ -67,4 +69,6 @@ def mistake(way: StepChoice, model: Model, client: ClientSettings) -> str | None
 
 
 def _has_closed_form(model: Model, client: ClientSettings, device: Device) -> bool:
-    return isinstance(model, Logistic | MLP) and client.precision == "fp32" and device == "cpu"
+    # A coreset's features are what a step's forward pass knows; the closed form keeps none of it. Logistic needs none.
+    closed = Logistic if client.within_deadline == "coreset" else Logistic | MLP
+    return isinstance(model, closed) and client.precision == "fp32" and device == "cpu"

@@ -6,12 +6,15 @@ from itertools import islice
 
 import torch
 from torch import nn
+from torch.nn.functional import cross_entropy
 
+from fedhpc.clients.coreset import input_gradients, last_layer
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.chunk import Chunk
 from fedhpc.clients.steps.distillation import Teachers, distilled_cross_entropy, soft_targets
 from fedhpc.clients.steps.proximal import add_proximal
 from fedhpc.clients.steps.rate_normalization import fractions
+from fedhpc.clients.steps.shares import shares
 from fedhpc.models.dropout import give_noise
 from fedhpc.models.flat import bind, flatten, views
 from fedhpc.torch_optimizers import TorchOptimizer
@@ -20,12 +23,17 @@ from fedhpc.torch_optimizers import TorchOptimizer
 class ModuleSteps:
     """Trains ``module``, whose parameters and running statistics are views of ``weights``, float32 [1, parameters +
     statistics]. The optimiser and the proximal term are the parameters'; the statistics follow the batches, of which
-    only the rows that count are seen."""
+    only the rows that count are seen.
+
+    Where ``watched`` is a list, each step adds its examples' gradients at the last layer's input, float32 [filled,
+    inputs], which its own forward pass has made known (FedCore, section 4.3).
+    """
 
     def __init__(self, module: nn.Module, settings: ClientSettings) -> None:
         self.module = module
         self.weights = flatten(module).unsqueeze(0)
         bind(module, self.weights[0])
+        self.watched: list[torch.Tensor] | None = None
         self._settings = settings
         self._parameters = list(module.parameters())
         self._optimizer = TorchOptimizer(settings.optimizer, [parameter.detach() for parameter in self._parameters])
@@ -47,11 +55,15 @@ class ModuleSteps:
         fraction = None
         if self._settings.rate_normalization:
             fraction = fractions(chunk, self._settings.batch_size)
+        share = None if chunk.weights is None else shares(chunk)
         for step, (filled,) in enumerate(chunk.filled):
             between_steps()
             features, labels = chunk.features[step, 0, :filled], chunk.labels[step, 0, :filled]
             noise = None if chunk.noise is None else chunk.noise[step, 0, :filled]
-            gradients = self._gradients(features, labels, noise, self._soft_targets(features))
+            if share is None:
+                gradients = self._gradients(features, labels, noise, self._soft_targets(features))
+            else:
+                gradients = self._weighted_gradients(features, labels, noise, share[step, 0, :filled, 0])
             with torch.no_grad():
                 if self._settings.proximal:
                     add_proximal(gradients, self._parameters, self._start, self._settings.proximal)
@@ -72,7 +84,20 @@ class ModuleSteps:
         if noise is not None:
             give_noise(self.module, noise)
         with torch.enable_grad(), self._autocast(features):
-            loss = distilled_cross_entropy(self.module(features), labels, soft, "mean")
+            scores = self.module(features)
+            loss = distilled_cross_entropy(scores, labels, soft, "mean")
+        if self.watched is not None:
+            self.watched.append(input_gradients(scores.detach(), labels, last_layer(self.module).weight))
+        return torch.autograd.grad(loss, self._parameters)
+
+    def _weighted_gradients(
+        self, features: torch.Tensor, labels: torch.Tensor, noise: torch.Tensor | None, share: torch.Tensor
+    ) -> Sequence[torch.Tensor]:
+        if noise is not None:
+            give_noise(self.module, noise)
+        with torch.enable_grad(), self._autocast(features):
+            losses = cross_entropy(self.module(features), labels, reduction="none")
+            loss = (losses * share).sum()
         return torch.autograd.grad(loss, self._parameters)
 
     def _autocast(self, features: torch.Tensor) -> torch.autocast:

@@ -1,6 +1,8 @@
 """What every algorithm of an experiment says, whatever its scheduler."""
 
-from typing import Literal
+from typing import ClassVar, Literal
+
+from pydantic import field_validator
 
 from fedhpc.budget import Budget
 from fedhpc.clients.settings import ClientSettings
@@ -16,7 +18,11 @@ class AlgorithmSettings(Settings):
 
     ``weighting``: by the client's number of examples (McMahan et al. 2017), or all alike. ``ema``: what is evaluated is
     a moving average of the global model. ``privacy``: noise that protects who takes part.
+
+    ``HAS_ROUNDS``: whether clients start in rounds that a scenario's deadline can be the end of.
     """
+
+    HAS_ROUNDS: ClassVar[bool] = False
 
     scheduler: str
     client: ClientSettings
@@ -24,6 +30,16 @@ class AlgorithmSettings(Settings):
     weighting: Literal["examples", "uniform"]
     ema: MovingAverageSettings | None = None
     privacy: PrivacySettings | None = None
+
+    @field_validator("client")
+    @classmethod
+    def _deadlines_end_rounds(cls, client: ClientSettings) -> ClientSettings:
+        if client.within_deadline is not None and not cls.HAS_ROUNDS:
+            raise ValueError(
+                "within_deadline: a deadline ends the rounds of scheduler synchronous, and this one has none; name "
+                "synchronous, or leave it out"
+            )
+        return client
 
     @property
     def updates(self) -> int:

@@ -1,25 +1,66 @@
 """Synchronous rounds: FedAvg (McMahan et al. 2017), over-selection and deadlines (Bonawitz et al. 2019).
 
-A round selects B_t clients uniformly without replacement, waits for the first B updates, and applies their weighted
-mean; with B_t > B the slowest are told to stop when the round closes (Hard et al., sections 1 and 2.1).
+A round selects B_t clients without replacement, waits for the first B updates, and applies their weighted
+mean; with B_t > B the slowest are told to stop when the round closes (Hard et al., sections 1 and 2.1). Clients who can
+do nothing by the scenario's deadline take no part in it (FedCore, section 6.1).
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field
+import numpy as np
+from pydantic import Field, ValidationInfo, field_validator
 
+from fedhpc.budget import Budget
+from fedhpc.federation.population import Population
+from fedhpc.federation.privacy_settings import PrivacySettings
 from fedhpc.federation.schedulers.over_selecting import OverSelectingSettings
 from fedhpc.federation.server import Server
-from fedhpc.federation.updates import Participation
+from fedhpc.federation.updates import Participation, ScheduleError
+
+_SELECTIONS_WITHOUT_ANYBODY = 10_000
 
 
 class SynchronousSettings(OverSelectingSettings):
     """``deadline``: virtual seconds after which a round closes with what has arrived; nothing arrived, nothing
-    changes."""
+    changes. ``selection``: every free client with the same probability, or with one proportional to the examples that
+    it holds (FedCore, Algorithm 1, line 3)."""
+
+    HAS_ROUNDS: ClassVar[bool] = True
 
     scheduler: Literal["synchronous"]
     deadline: float | None = Field(None, gt=0)
+    selection: Literal["uniform", "by_examples"] = "uniform"
     weighting: Literal["examples", "uniform"] = "examples"
+
+    @field_validator("privacy")
+    @classmethod
+    def _who_takes_part_is_not_told(
+        cls, privacy: PrivacySettings | None, others: ValidationInfo
+    ) -> PrivacySettings | None:
+        client = others.data.get("client")
+        if privacy is not None and client is not None and client.within_deadline is not None:
+            raise ValueError(
+                "privacy: client.within_deadline leaves out clients by their speed, which the privacy is not counted "
+                "for; leave one of them out"
+            )
+        return privacy
+
+    @field_validator("selection")
+    @classmethod
+    def _privacy_draws_uniformly(cls, selection: str, others: ValidationInfo) -> str:
+        if selection != "uniform" and others.data.get("privacy") is not None:
+            raise ValueError(f"{selection} is not what privacy is counted for; name uniform, or leave privacy out")
+        return selection
+
+    def mistakes(self, population: Population, budget: Budget) -> list[str]:
+        found = super().mistakes(population, budget)
+        holders = int(np.count_nonzero(population.examples))
+        if self.selection == "by_examples" and holders < self.selected <= len(population):
+            found.append(
+                f"selection: by_examples draws clients who hold an example, and of {self.selected} wanted there are "
+                f"{holders}; lower cohort, or name uniform"
+            )
+        return found
 
     @property
     def largest_weight(self) -> float:
@@ -45,9 +86,19 @@ class Synchronous:
     def begin(self, server: Server) -> None:
         self.round += 1
         self.received = []
-        self.started = server.start(self.select(server))
+        self.started = self.start(server)
         if self.settings.deadline is not None:
             server.set_timer(server.now + self.settings.deadline, self.round)
+
+    def start(self, server: Server) -> list[Participation]:
+        """Those of the selected who can do something by the scenario's deadline; selected anew where nobody can."""
+        for _ in range(_SELECTIONS_WITHOUT_ANYBODY):
+            if started := server.start(self.select(server)):
+                return started
+        raise ScheduleError(
+            f"{_SELECTIONS_WITHOUT_ANYBODY:,} selections in a row had no client that can do its work by the deadline; "
+            "lower the scenario's straggler_percent, or raise cohort"
+        )
 
     def select(self, server: Server) -> list[int]:
         if not self.settings.samples:

@@ -16,10 +16,17 @@ def ways(
     updates: int = 20,
     precision: str = "fp32",
     parameters: int = 610,
+    within: str | None = None,
     **wishes: Any,
 ) -> list[StepChoice]:
     client = ClientSettings.model_validate(
-        {"batch_size": 4, "steps": 3, "optimizer": SGD(name="sgd", rate=0.05), "precision": precision}
+        {
+            "batch_size": 4,
+            "epochs": 3,
+            "optimizer": SGD(name="sgd", rate=0.05),
+            "precision": precision,
+            "within_deadline": within,
+        }
     )
     return candidates(MODELS[model], client, device, updates, parameters, StepWishes(**wishes))
 
@@ -113,3 +120,18 @@ def test_what_is_no_tree_of_stackable_layers_trains_one_client_at_a_time(model: 
 
 def test_tf32_is_for_gpus() -> None:
     assert ways("mlp", "cuda", precision="tf32")[0].form == "stacked"
+
+
+def test_coresets_train_by_the_module_or_where_logistic_is_in_closed_form() -> None:
+    single = [StepChoice(form="channels_last"), StepChoice(form="plain")]
+    assert ways("logistic", within="coreset") == ways("logistic")
+    assert ways("mlp", within="coreset") == ways("emnist_cnn", within="coreset") == single
+    assert {way.form for way in ways("emnist_cnn", "cuda", within="coreset")} == {"channels_last", "plain"}
+    assert ways("mlp", within="fewer_epochs") == ways("mlp")
+    for form, told in (
+        ("stacked", "stacked does not train"),
+        ("compiled", "compiled does not"),
+        ("dense", "dense is for"),
+    ):
+        with pytest.raises(UnfitChoice, match=f"step.form: {told}"):
+            ways("mlp", within="coreset", form=form)
