@@ -81,12 +81,15 @@ class Synchronous:
         self.settings = settings
         self.started: list[Participation] = []
         self.received: list[Participation] = []
+        self.awaited = 0
         self.round = 0
 
     def begin(self, server: Server) -> None:
         self.round += 1
         self.received = []
         self.started = self.start(server)
+        everybody = len(self.started)
+        self.awaited = everybody if self.settings.samples else min(self.settings.cohort, everybody)
         if self.settings.deadline is not None:
             server.set_timer(server.now + self.settings.deadline, self.round)
 
@@ -109,8 +112,7 @@ class Synchronous:
 
     def arrived(self, server: Server, update: Participation) -> None:
         self.received.append(update)
-        everybody = len(self.started)
-        if len(self.received) == (everybody if self.settings.samples else min(self.settings.cohort, everybody)):
+        if len(self.received) == self.awaited:
             self.close(server)
 
     def timer(self, server: Server, round_of_timer: int) -> None:
