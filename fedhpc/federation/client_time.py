@@ -75,11 +75,16 @@ class ClientTime:
                 times = [*self._ordinary_times(scenario, population, seed, trial)]
                 self.limit = float(np.percentile(times, client.time_limit.percentile)) if times else 0.0
 
+        self._is_ordinary = self.limit is None and self._capability is None
+
     def of(self, client: int, participation: int, examples: int, steps: int | None = None) -> tuple[int, float]:
         """The mini-batches that a client with so many examples takes, and virtual seconds from download to upload.
 
         ``steps``: as many as the scheduler asks for, where it is not the client's settings that say so.
         """
+        if steps is None and self._is_ordinary:
+            steps, processed = self._work(examples)
+            return steps, self._duration(client, participation, processed, steps)
         if steps is None and self.limit is not None:
             return self._of_limited(self.limit, client, participation, examples)
         if steps is not None:

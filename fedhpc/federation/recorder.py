@@ -57,7 +57,8 @@ class Recorder:
             self._updates.append((update.time, mean, max(stale, default=0), count))
             if len(self._durations) < MOST_DURATIONS:
                 self._durations.extend([used.arrives - used.started for used in update.updates])
-                self._durations.extend([used.arrives - used.started for used in update.late])
+                if update.late:
+                    self._durations.extend([used.arrives - used.started for used in update.late])
         rows = len(self._rows)
         reached = self._reached(update)
         if reached / self.evaluation.every > MOST_EVALUATIONS:

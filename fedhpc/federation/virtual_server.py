@@ -39,8 +39,9 @@ class VirtualServer(Server):
 
     def _set_out(self, update: Participation, steps: int | None) -> None:
         update.steps, seconds = self.client_time.of(update.client, update.participation, update.examples, steps)
-        if self.client_time.work_by_deadline is not None:
-            work = self.client_time.work_by_deadline(update.client)
+        by_deadline = self.client_time.work_by_deadline
+        if by_deadline is not None:
+            work = by_deadline(update.client)
             assert work is not None  # or it would not have been started
             update.coreset, update.whole_epochs = work.coreset, work.whole_epochs
         update.arrives = arrives = self.now + seconds

@@ -34,7 +34,7 @@ def figures(examples: int, precision: Literal["fp32", "tf32", "bf16"]) -> dict[s
     client = ClientSettings.model_validate(work)
     found: dict[str, Any] = {}
     for model, shape, classes in _MODELS:
-        measured = calibrate(model, client, _random_data(shape, classes, examples), _COHORT, StepWishes())
+        measured = calibrate(model, client, random_data(shape, classes, examples), _COHORT, StepWishes())
         rates = {_name(choice): 1 / (seconds * client.local_steps(examples)) for choice, seconds in measured}
         found[model.name] = {
             way: {"client_updates_per_s": rate, "hours_of_100000": _UPDATES / rate / 3600}
@@ -50,7 +50,8 @@ def _name(choice: StepChoice) -> str:
     return "_".join(words + ["graph"] * choice.graph)
 
 
-def _random_data(shape: tuple[int, ...], classes: int, examples: int) -> FederatedData:
+def random_data(shape: tuple[int, ...], classes: int, examples: int) -> FederatedData:
+    """One client with so many examples of noise, and one that is held out."""
     draw = np.random.default_rng(0)
     return FederatedData(
         features=draw.random((examples, *shape), np.float32),

@@ -97,6 +97,14 @@ def steps(bench: Bench) -> Figures:
     return found
 
 
+def coresets(bench: Bench) -> Figures:
+    """Building coresets, on one rank."""
+    file = bench.folder / "coresets.json"
+    bench.seconds([sys.executable, "-m", "workflow.bench.coresets", str(file), str(bench.sizes.of(5000))], 1)
+    found: Figures = json.loads(file.read_text())
+    return found
+
+
 WORKLOADS: dict[str, Callable[[Bench], Figures]] = {
     "A_fp32": against_bare(lambda sizes: workloads.emnist(sizes, "fp32")),
     "A_bf16": against_bare(lambda sizes: workloads.emnist(sizes, "bf16")),
@@ -110,5 +118,6 @@ WORKLOADS: dict[str, Callable[[Bench], Figures]] = {
     "idle": idle,
     "memory": memory,
     "steps": steps,
+    "coresets": coresets,
 }
 """Name -> what measures it."""

@@ -81,12 +81,15 @@ class Synchronous:
         self.settings = settings
         self.started: list[Participation] = []
         self.received: list[Participation] = []
+        self.awaited = 0
         self.round = 0
 
     def begin(self, server: Server) -> None:
         self.round += 1
         self.received = []
         self.started = self.start(server)
+        everybody = len(self.started)
+        self.awaited = everybody if self.settings.samples else min(self.settings.cohort, everybody)
         if self.settings.deadline is not None:
             server.set_timer(server.now + self.settings.deadline, self.round)
 
@@ -109,7 +112,8 @@ class Synchronous:
 
     def arrived(self, server: Server, update: Participation) -> None:
         self.received.append(update)
-        self.close_if_complete(server)
+        if len(self.received) == self.awaited:
+            self.close(server)
 
     def timer(self, server: Server, round_of_timer: int) -> None:
         if round_of_timer == self.round:
@@ -118,11 +122,8 @@ class Synchronous:
     def lost(self, server: Server, update: Participation) -> None:
         """The round goes on with the others."""
         self.started.remove(update)
-        self.close_if_complete(server)
-
-    def close_if_complete(self, server: Server) -> None:
-        wanted = len(self.started) if self.settings.samples else min(self.settings.cohort, len(self.started))
-        if len(self.received) == wanted:
+        self.awaited = min(self.awaited, len(self.started))
+        if len(self.received) == self.awaited:
             self.close(server)
 
     def close(self, server: Server) -> None:

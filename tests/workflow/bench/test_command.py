@@ -104,3 +104,13 @@ def test_a_measured_process_that_fails_is_told_with_what_it_said(tmp_path: Path)
     assert "no ranks today" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "speed.json").exists()
+
+
+def test_coresets_are_built_in_several_sizes_and_in_updates(tmp_path: Path) -> None:
+    figures = bench(tmp_path / "speed.json", "--repeats", 1, "--workloads", "coresets")["coresets"]
+    built = {f"{share}_percent_of_250" for share in (5, 10, 50)}
+    assert figures.keys() == built | {"10_percent_of_2500", "emnist_cnn", "logistic"}
+    assert all(figures[name]["build_s"] > 0 for name in figures)
+    for model in ("emnist_cnn", "logistic"):
+        update = figures[model]
+        assert update["build_share"] == pytest.approx(update["build_s"] / update["update_s"])
