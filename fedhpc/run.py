@@ -36,7 +36,16 @@ from fedhpc.federation.virtual_server import VirtualServer
 from fedhpc.federation.wall_server import Loss
 from fedhpc.mistakes import ExperimentError
 from fedhpc.ranks.guard import Guarded, stand_guard
-from fedhpc.ranks.world import abort_together, agree, dying_alone, join_world, local_rank, wait_for_all, watched
+from fedhpc.ranks.world import (
+    abort_together,
+    agree,
+    dying_alone,
+    join_world,
+    leave_world,
+    local_rank,
+    wait_for_all,
+    watched,
+)
 from fedhpc.store.choice import settings_in
 from fedhpc.store.lease import LeaseHeld, LeaseLost, check_lease, live_owner
 from fedhpc.store.progress import Progress, write_progress
@@ -65,7 +74,8 @@ class _Start:
 @dataclass
 class _Lived:
     """A federation: its schedule and what is recorded of it, its evaluations' ``quality`` by version, and whether it
-    ``reached`` its target. ``of_clients`` and ``attributes`` are what else there is to keep."""
+    ``reached`` its target. ``of_clients`` and ``attributes`` are what else there is to keep. ``all_live``: no silo was
+    given up."""
 
     schedule: Server
     recorder: Recorder
@@ -73,6 +83,7 @@ class _Lived:
     reached: bool = False
     of_clients: Columns = field(default_factory=dict)
     attributes: dict[str, str] = field(default_factory=dict)
+    all_live: bool = True
 
 
 def run(
@@ -101,6 +112,8 @@ def run(
     ranks = 1 if world is None else world.size
     start = agree(world, lambda: _prepare(experiment, cell, settings, folder, lease, ranks))
     if start.finished:
+        if wall:
+            leave_world(world)
         return False
     choice: StepChoice | None = None
     if start.prepared is not None:
@@ -145,6 +158,8 @@ def run(
             )
         if not wall:
             wait_for_all(world)
+    if wall and lived.all_live:
+        leave_world(world)
     return True
 
 
@@ -315,7 +330,8 @@ def _live_by_the_clock(
     guarded.federation_begins(*agree(world, lambda: (socket.gethostname(), os.getpid())))
     if world.rank > 0:
         with dying_alone(world):
-            Silo(world, training, settings.scenario.slowdown_of(world.rank - 1), settings.silence).serve()
+            slowdown = settings.scenario.slowdown_of(world.rank - 1)
+            lived.all_live = Silo(world, training, slowdown, settings.silence).serve()
         return lived
 
     def tell(loss: Loss) -> None:
@@ -345,6 +361,7 @@ def _live_by_the_clock(
         engine.restore(checkpoint)
     engine.run()
     silos.stop()
+    lived.all_live = silos.all_live
     lived.reached = engine.reached
     lived.quality = {version: quality(shards) for version, shards in engine.evaluated.items()}
     lost_at = np.full(len(data.population), np.nan)
