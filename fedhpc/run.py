@@ -42,6 +42,7 @@ from fedhpc.ranks.world import (
     agree,
     dying_alone,
     join_world,
+    leave_world,
     local_rank,
     tell_all,
     wait_for_all,
@@ -76,7 +77,7 @@ class _Start:
 class _Lived:
     """A federation: its schedule and what is recorded of it, its evaluations' ``quality`` by version, and whether it
     ``reached`` its target. ``coreset_errors``: by version, None where they are not asked for. ``of_clients`` and
-    ``attributes`` are what else there is to keep."""
+    ``attributes`` are what else there is to keep. ``all_live``: no silo was given up."""
 
     schedule: Server
     recorder: Recorder
@@ -85,6 +86,7 @@ class _Lived:
     of_clients: Columns = field(default_factory=dict)
     attributes: dict[str, str] = field(default_factory=dict)
     coreset_errors: dict[int, float] | None = None
+    all_live: bool = True
 
 
 def run(
@@ -113,6 +115,8 @@ def run(
     ranks = 1 if world is None else world.size
     start = agree(world, lambda: _prepare(experiment, cell, settings, folder, lease, ranks))
     if start.finished:
+        if wall:
+            leave_world(world)
         return False
     choice: StepChoice | None = None
     if start.prepared is not None:
@@ -160,6 +164,8 @@ def run(
             )
         if not wall:
             wait_for_all(world)
+    if wall and lived.all_live:
+        leave_world(world)
     return True
 
 
@@ -338,7 +344,7 @@ def _live_by_the_clock(
     guarded.federation_begins(*agree(world, lambda: (socket.gethostname(), os.getpid())))
     if silo is not None:
         with dying_alone(world):
-            silo.serve()
+            lived.all_live = silo.serve()
         return lived
 
     def tell(loss: Loss) -> None:
@@ -368,6 +374,7 @@ def _live_by_the_clock(
         engine.restore(checkpoint)
     engine.run()
     silos.stop()
+    lived.all_live = silos.all_live
     lived.reached = engine.reached
     lived.quality = {version: quality(shards) for version, shards in engine.evaluated.items()}
     lost_at = np.full(len(data.population), np.nan)

@@ -33,12 +33,6 @@ class Outbox:
         """Drops the messages that have been handed over."""
         self._under_way = [sent for sent in self._under_way if not sent[0].Test()]
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether all messages have been handed over."""
-        self.let_go()
-        return not self._under_way
-
     def flush(self) -> None:
         """Returns when all messages have been handed over."""
         rest = Rest()

@@ -33,11 +33,11 @@ class Kind(IntEnum):
     TRAIN = 2  # makes, place; members
     EVALUATE = 3  # version, shard
     FORGET = 4  # version
-    STOP = 5
+    STOP = 5  # a silo: whether all live
     UPDATE = 6  # makes, place; coreset error, weighted sum of deltas
     COUNTS = 7  # version, shard, correct, straggler correct; loss
     ABANDON = 8  # makes
-    SIGN = 9  # a silo lives
+    SIGN = 9  # a silo lives; whether this is its last message
 
 
 class Message:

@@ -38,7 +38,7 @@ class Silo:
         self._versions: dict[int, NDArray[np.float32]] = {}
         self._work: deque[tuple[int, Member]] = deque()
         self._under_way: int | None = None
-        self._is_abandoned = self._stopped = False
+        self._is_abandoned = self._stopped = self._all_live = False
         self._step_began: float | None = None
 
     def profile(self, weights: NDArray[np.float32]) -> float:
@@ -50,8 +50,8 @@ class Silo:
             seconds.append(time.perf_counter() - began)
         return self._slowdown * min(seconds) / _STEPS_TO_PROFILE
 
-    def serve(self) -> None:
-        """Works until rank 0 says stop."""
+    def serve(self) -> bool:
+        """Works until rank 0 says stop; whether all silos live then."""
         rest = Rest()
         while not self._stopped:
             self._take_in()
@@ -60,6 +60,10 @@ class Silo:
                 rest.over()
             else:
                 rest.a_moment()
+        self._outbox.send(Message.of(Kind.SIGN, 1), 0)
+        if self._all_live:
+            self._outbox.flush()  # rank 0 receives it all
+        return self._all_live
 
     def _take_in(self) -> None:
         now = time.perf_counter()
@@ -79,7 +83,7 @@ class Silo:
                 case Kind.ABANDON:
                     self._abandon(message.fields(1)[0])
                 case Kind.STOP:
-                    self._stopped = True
+                    self._stopped, self._all_live = True, bool(message.fields(1)[0])
                 case _:
                     raise AssertionError(f"a silo is sent no {message.kind.name}")
 

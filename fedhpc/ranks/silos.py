@@ -13,7 +13,7 @@ from fedhpc.ranks.messages import Kind, Message
 
 Vector = NDArray[np.float32]
 
-_SECONDS_TO_HAND_OVER = 2.0
+_SECONDS_TO_HAND_OVER = 10.0
 _OWN_ABSENCE = 1.0
 """Seconds between two looks from which on rank 0 itself was away, and may blame nobody for it."""
 
@@ -29,6 +29,7 @@ class Silos:
         self._outboxes = {client: Outbox(world) for client in self._ranks}
         self._inboxes = {client: Inbox(world, rank) for client, rank in self._ranks.items()}
         self._holds: dict[int, int] = {}
+        self._departed: set[int] = set()
         now = time.perf_counter()
         self._heard = dict.fromkeys(self._ranks, now)
         self._looked = now
@@ -60,6 +61,8 @@ class Silos:
         for client in sorted(self._living):
             while (message := self._inboxes[client].receive()) is not None:
                 self._heard[client] = now
+                if message.kind is Kind.SIGN and message.fields(1)[0]:
+                    self._departed.add(client)
                 if message.kind is Kind.UPDATE:
                     found.append((client, message.fields(1)[0], message.vector))
             self._outboxes[client].let_go()
@@ -72,14 +75,19 @@ class Silos:
         self._living.difference_update(found)
         return found
 
+    @property
+    def all_live(self) -> bool:
+        """Whether none was given up."""
+        return len(self._living) == len(self._ranks)
+
     def stop(self) -> None:
-        """Ends the silos, the lost ones as well should they ever look. Returns when the living know, or after two
-        seconds."""
+        """Ends the silos, the lost ones as well should they ever look, and tells them whether MPI can end with all.
+        Returns when the living have answered and nothing is under way, or after some seconds."""
         for client in self._ranks:
-            self._outboxes[client].send(Message.of(Kind.STOP), self._ranks[client])
+            self._outboxes[client].send(Message.of(Kind.STOP, int(self.all_live)), self._ranks[client])
         rest, until = Rest(), time.monotonic() + _SECONDS_TO_HAND_OVER
-        while time.monotonic() < until and not all(self._outboxes[client].is_empty for client in self._living):
-            self.answers()  # what a silo still sends must not keep it from looking
+        while time.monotonic() < until and not self._departed >= self._living:
+            self.answers()
             rest.a_moment()
 
     def _send(self, client: int, message: Message) -> None:

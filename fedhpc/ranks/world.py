@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ _LAUNCHERS = (
 )
 _PMIX = "PMIX_RANK"
 _SECONDS_TO_PASS_ON = 0.5
+_SECONDS_TO_LEAVE = 20.0
 
 LOG = "FEDHPC_LOG"
 """The environment variable that names the job's log; whoever sets it opens that file for appending only."""
@@ -162,6 +164,22 @@ def watched(world: "MPI.Intracomm | None", *, ranks_may_die: bool = False) -> It
 
     with Watchdog(world, only_rank_0=ranks_may_die):
         yield
+
+
+def leave_world(world: "MPI.Intracomm | None") -> None:
+    """Ends MPI with all ranks, which must all call it, where ``join_world`` was told that ranks may die; and this
+    process, should one die even now. Launchers take a rank that ends without this for one that failed."""
+    if world is None:
+        return
+    from mpi4py import MPI
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    patience = threading.Timer(_SECONDS_TO_LEAVE, os._exit, (0,))
+    patience.daemon = True
+    patience.start()
+    MPI.Finalize()
+    patience.cancel()
 
 
 def wait_for_all(world: "MPI.Intracomm | None") -> None:

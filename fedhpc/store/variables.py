@@ -24,7 +24,7 @@ VARIABLES: dict[str, Variable] = {
         "evaluation",
         "float64",
         "s",
-        "virtual time of the evaluated server version; with the attribute clock: wall, seconds of that clock",
+        "time of the evaluated server version: virtual, or the clock's (attribute clock)",
         coordinate=True,
     ),
     "server_updates": Variable("evaluation", "int64", "1", "server updates"),
@@ -49,7 +49,11 @@ VARIABLES: dict[str, Variable] = {
     ),
     "loss": Variable("evaluation", "float64", "nat", "mean loss on all held-out examples", optional=True),
     "server_update_time": Variable(
-        "server_update", "float64", "s", "virtual time of the server update", coordinate=True
+        "server_update",
+        "float64",
+        "s",
+        "time of the server update: virtual, or the clock's (attribute clock)",
+        coordinate=True,
     ),
     "staleness": Variable(
         "server_update",

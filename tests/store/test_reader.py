@@ -60,7 +60,10 @@ def test_a_whole_experiment(tmp_path: Path) -> None:
     assert last.sel(algorithm="fedavg", scenario="even", trial=0).item() == 0.5
     assert runs["client_updates"].dtype == np.int64
     assert runs["straggler"].dtype == np.int8
-    assert runs["time"].attrs == {"units": "s", "long_name": "virtual time of the evaluated server version"}
+    assert runs["time"].attrs == {
+        "units": "s",
+        "long_name": "time of the evaluated server version: virtual, or the clock's (attribute clock)",
+    }
     assert "time" in runs["total_accuracy"].coords
     assert runs["seed"].item() == 7
     assert runs.attrs["title"] == "A title"
