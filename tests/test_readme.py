@@ -11,10 +11,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fedhpc.data.preparation import population_of
 from fedhpc.experiment import load_experiment
 from fedhpc.federation.schedule import make_schedule
+from fedhpc.latency.distributions import Normal
+from fedhpc.latency.scenario import Scenario
 from fedhpc.store import open_experiment
 
 ROOT = Path(__file__).parents[1]
@@ -114,3 +117,13 @@ def test_the_readme_names_what_there_is() -> None:
     for path in re.findall(r"`((?:configs|jobs|fedhpc|tests|workflow|results)/[\w./-]+)`", text):
         assert (ROOT / path).exists() or path.startswith("results/"), path
     assert (ROOT / "results/quickstart.png").exists()
+
+
+def test_the_readmes_scenario_with_a_deadline_loads() -> None:
+    text = (ROOT / "README.md").read_text()
+    (block,) = [
+        each for each in re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE) if "percent:" in each
+    ]
+    scenario = Scenario.model_validate(yaml.safe_load(block)["scenarios"]["stragglers_10"])
+    assert scenario.straggler_percent == 10
+    assert isinstance(scenario.capability, Normal)

@@ -16,9 +16,9 @@ _ROWS = {"straggler_accuracy": "straggler accuracy (%)", "total_accuracy": "tota
 
 # Okabe and Ito's colours, which the colour-blind tell apart, less the yellow that white paper swallows.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-DASHES = ("-", "--", ":", "-.")
+_DASHES = ("-", "--", ":", "-.")
 
-LEGEND_COLUMNS = 4
+_LEGEND_COLUMNS = 4
 
 
 def accuracy_figure(dataset: xr.Dataset, path: Path) -> None:
@@ -41,7 +41,7 @@ def drawn(dataset: xr.Dataset) -> "Figure":
     if not rows:
         raise ValueError("these runs trained nothing (the null task), so that there is no accuracy to draw")
     scenarios, algorithms = list(dataset["scenario"].values), list(dataset["algorithm"].values)
-    legend_height = 0.25 * -(-len(algorithms) // LEGEND_COLUMNS)
+    legend_height = 0.25 * -(-len(algorithms) // _LEGEND_COLUMNS)
     size = (max(9.0, 3.0 * len(scenarios)), 2.8 * len(rows) + legend_height + 0.2)
     figure = Figure(figsize=size, dpi=200, layout="constrained")
     panels = figure.subplots(len(rows), len(scenarios), sharex="col", sharey="row", squeeze=False)
@@ -58,7 +58,7 @@ def drawn(dataset: xr.Dataset) -> "Figure":
     lines = {str(line.get_label()): line for panel in panels.flat for line in panel.get_lines()}
     names = [str(algorithm) for algorithm in algorithms if str(algorithm) in lines]
     figure.legend(
-        [lines[name] for name in names], names, loc="outside lower center", ncols=LEGEND_COLUMNS, frameon=False
+        [lines[name] for name in names], names, loc="outside lower center", ncols=_LEGEND_COLUMNS, frameon=False
     )
     return figure
 
@@ -81,7 +81,7 @@ def _draw(panel: "Axes", runs: xr.Dataset, name: str, label: str, index: int) ->
     common = evaluated.all(axis=0)
     accuracy, hours = accuracy[:, common], hours[:, common]
     middle = np.nanmedian(hours, axis=0)
-    colour, dash = COLOURS[index % len(COLOURS)], DASHES[index % len(DASHES)]
+    colour, dash = COLOURS[index % len(COLOURS)], _DASHES[index % len(_DASHES)]
     panel.fill_between(
         middle, np.nanmin(accuracy, axis=0), np.nanmax(accuracy, axis=0), color=colour, alpha=0.2, linewidth=0
     )
