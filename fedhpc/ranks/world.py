@@ -1,6 +1,7 @@
 """Which MPI job this process belongs to, if any, and whether the launcher and the MPI library know each other."""
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -128,6 +129,8 @@ def abort_together(world: "MPI.Intracomm | None", quietly: tuple[type[Exception]
         sentence = f"rank {world.rank}: {error}\n" if isinstance(error, quietly) else traceback.format_exc()
         _leave_behind(sentence)
         world.Abort(1)
+        # It comes back where the launcher was told to let the others live; a rank killed by a signal ends them all.
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @contextmanager
