@@ -21,6 +21,7 @@ QUANTITIES: Mapping[str, Literal["points", "ratio"]] = {
     "client_updates": "ratio",
     RELATIVE_TIME: "ratio",
     "top_accuracy": "points",
+    "round_length": "ratio",
 }
 """What is compared where the table has a column of that name -> how."""
 
@@ -121,7 +122,7 @@ def _measured(
     """An algorithm's quantity, trial by trial, NaN where there is none; None where the runs measure no such thing.
 
     A relative time is the trial's own over the reference's in the same trial, whose clients are the same; a finished
-    trial that never reaches what is asked for takes for ever.
+    trial that never reaches what is asked for takes for ever. A round's length is the mean, in units of the deadline.
     """
     if quantity == RELATIVE_TIME:
         finished = last_evaluation(runs) >= 0
@@ -129,6 +130,12 @@ def _measured(
         of_reference = times.sel(algorithm=reference)
         return times.sel(algorithm=algorithm) / of_reference.where(np.isfinite(of_reference))
     own = runs.sel(algorithm=algorithm)
+    if quantity == "round_length":
+        if "deadline" not in own.variables:
+            return None
+        own_position = position.sel(algorithm=algorithm)
+        time, rounds = (at_evaluation(own[name], own_position) for name in ("time", "server_updates"))
+        return time / rounds / own["deadline"]
     if quantity == "top_accuracy":
         return own["total_accuracy"].max("evaluation") if "total_accuracy" in own.variables else None
     return at_evaluation(own[quantity], position.sel(algorithm=algorithm)) if quantity in own.variables else None

@@ -144,7 +144,8 @@ def two_classes(settings: TwoClasses, labels: NDArray[np.int64], generator: np.r
     Of n classes, client u holds u mod n and u + 1 mod n. It gets ``least`` examples of each, and of what then is left
     of a class the share of its own draw of lognormal(0, sigma) among those of all who hold the class, rounded down.
     What rounding leaves over stays unused, as there: less than one example for each client and class it holds, half of
-    one on average. Examples are shuffled first; in the published code they come in the file's order.
+    one on average. Examples are shuffled first; in the published code they come in the file's order. Of a client beyond
+    ``most`` both classes shrink alike.
 
     There each client's own examples are then split into nine tenths for training and one held out. Here the data
     source holds examples out before they are dealt, and all clients are evaluated on all of them.
@@ -172,6 +173,9 @@ def two_classes(settings: TwoClasses, labels: NDArray[np.int64], generator: np.r
     total = np.bincount(held.ravel(), drawn.ravel(), classes)
     counts = np.zeros((settings.clients, classes), np.int64)
     counts[clients, held] = least + np.floor(spare[held] * drawn / total[held]).astype(np.int64)
+    if settings.most is not None:
+        held_by = counts.sum(1, keepdims=True)
+        counts = np.where(held_by > settings.most, counts * settings.most // held_by, counts)
     return _dealt(counts, labels, generator)
 
 

@@ -3,7 +3,14 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from fedhpc.settings import Settings
 
@@ -198,14 +205,24 @@ class TwoClasses(_Drawn):
     each ``least`` examples, and a share of what is left of it by a draw of lognormal(0, ``sigma``).
 
     FedCore's Table 1 (1,000 clients of MNIST's 70,000 images: 69,035, mean 69, deviation 106) is what a ``sigma`` of
-    1.5 gives on average. FedProx's published generator draws with 2.0, whose deviation is 130 to 220.
+    1.5 gives on average. FedProx's published generator draws with 2.0, whose deviation is 130 to 220. Who then would
+    hold more than ``most`` examples is given so many, and the others are nobody's.
     """
 
     kind: Literal["two_classes"]
     clients: int = Field(ge=1, le=10**6)
     least: int = Field(5, ge=1)
     sigma: float = Field(1.5, ge=0, le=10)
+    most: int | None = Field(None, ge=1)
     each_trial: bool = False
+
+    @field_validator("most")
+    @classmethod
+    def _there_is_room_for_the_least(cls, most: int | None, others: ValidationInfo) -> int | None:
+        least = others.data.get("least", 0)
+        if most is not None and most < 2 * least:
+            raise ValueError(f"{most} is below the {least} of each of two classes; raise it or lower least")
+        return most
 
 
 class ByColumn(Settings):

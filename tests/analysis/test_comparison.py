@@ -5,6 +5,7 @@ import io
 from math import inf, nan
 
 import pytest
+import xarray as xr
 
 from fedhpc.analysis.comparison import Claim, Compared, compare
 from fedhpc.analysis.comparison_table import csv_comparisons, format_comparisons
@@ -195,6 +196,27 @@ def test_relative_times_as_text() -> None:
         in text
     )
     assert "First before Second: holds (+0.38)" in text
+
+
+def test_rounds_in_units_of_the_deadline() -> None:
+    table = PublishedTable.model_validate(
+        {
+            "paper": "Somebody et al.",
+            "table": 7,
+            "caption": "Rounds",
+            "columns": {"round_length": {"units": "deadline", "meaning": "m"}},
+            "rows": {"First": {"round_length": 1.5}},
+        }
+    )
+    rounds = {"time": [0.0, 20.0, 60.0], "server_updates": [0.0, 4.0, 10.0]}
+    runs = experiment({("a", "slow"): [rounds, None]})
+    published = beside({"a": "First"})
+    assert compare(runs, published, table).figures == []
+    deadlines = xr.DataArray([[[4.0, nan]]], dims=("algorithm", "scenario", "trial"))
+    (figure,) = compare(runs.assign(deadline=deadlines), published, table).figures
+    # 60 seconds in 10 rounds, of 4 seconds' deadline.
+    assert figure.ours == Spread(1.5, 1.5, 1.5)
+    assert (figure.trials, figure.ratio) == (1, 1.0)
 
 
 def test_as_text() -> None:

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from pydantic import ValidationError
 
 from fedhpc.data.partitions import ImpossiblePartition, classes_held, owners
 from fedhpc.data.settings import IID, ClassPartition, Dirichlet, DualDirichlet, TwoClasses
@@ -323,6 +324,22 @@ def test_two_classes_are_the_plain_loops(clients, least, sigma, seed):
     # To rounding: a share that is a whole number may be taken for one less.
     assert np.abs(_counts(owner, labels, clients) - expected).max() <= 1
     assert np.count_nonzero(_counts(owner, labels, clients), axis=1).tolist() == [2] * clients
+
+
+def test_two_classes_of_at_most_so_many():
+    labels = np.repeat(np.arange(10), 600)
+    plain = _counts(_dealt(_two(20, sigma=2.0), labels), labels, 20)
+    capped = _counts(_dealt(_two(20, sigma=2.0, most=200), labels), labels, 20)
+    sizes = plain.sum(1)
+    assert (sizes > 200).any()
+    assert (sizes <= 200).any()
+    # Who held no more keeps all; the others have so many, less what rounding takes of each class, in their proportion.
+    assert (capped[sizes <= 200] == plain[sizes <= 200]).all()
+    large = sizes > 200
+    assert np.isin(capped[large].sum(1), [199, 200]).all()
+    assert (np.abs(capped[large] - plain[large] * 200 / sizes[large, None]) < 1).all()
+    with pytest.raises(ValidationError, match="9 is below the 5 of each of two classes"):
+        _two(20, most=9)
 
 
 def test_two_classes_of_mnists_sizes_come_near_fedcores_table_1():
