@@ -117,8 +117,9 @@ class TextFile(Settings):
     """Next-character prediction on an HDF5 file of text, one document a client, as LEAF prepares Shakespeare.
 
     Document i is the bytes ``text[offsets[i]:offsets[i + 1]]``. An example is ``window`` characters, as codes, and its
-    label the next one. ``limit`` keeps at most so many windows of a document, evenly spread. The last ``held_out``
-    share of a document's windows is held out, and the training windows that reach into it are left out.
+    label the next one. Windows begin ``stride`` characters apart. ``limit`` keeps at most so many of a document, evenly
+    spread. The last ``held_out`` share of a document's windows is held out, and the training windows that reach into it
+    are left out.
     """
 
     source: Literal["text"]
@@ -126,6 +127,7 @@ class TextFile(Settings):
     text: str
     offsets: str
     window: int = Field(80, ge=1)
+    stride: int = Field(1, ge=1)
     limit: int | None = Field(None, ge=1)
     held_out: float = Field(0.1, gt=0, lt=1)
 

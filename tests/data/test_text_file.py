@@ -38,13 +38,16 @@ def test_lines_are_joined_and_spaces_made_single():
     assert with_single_spaces(b"one\n two   three\n") == b"one two three "
 
 
-@given(st.integers(0, 300), st.integers(1, 20), st.none() | st.integers(1, 50), st.floats(0.01, 0.99))
-def test_no_training_window_touches_a_held_out_one(characters, window, limit, share):
-    training, held_out = window_starts(characters, window, limit, share)
-    possible = max(characters - window, 0)
+@given(
+    st.integers(0, 300), st.integers(1, 20), st.none() | st.integers(1, 50), st.floats(0.01, 0.99), st.integers(1, 30)
+)
+def test_no_training_window_touches_a_held_out_one(characters, window, limit, share, stride):
+    training, held_out = window_starts(characters, window, limit, share, stride)
+    possible = len(range(0, max(characters - window, 0), stride))
     starts = [*training.tolist(), *held_out.tolist()]
     assert starts == sorted(set(starts))
-    assert all(0 <= start < possible for start in starts)
+    assert all(0 <= start < characters - window for start in starts)
+    assert all(start % stride == 0 for start in starts)
     assert len(held_out) == round(share * min(possible, limit or possible))
     if len(training) and len(held_out):
         assert training[-1] + window < held_out[0]

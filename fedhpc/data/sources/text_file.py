@@ -26,7 +26,7 @@ def load_text_file(settings: TextFile, path: Path) -> Examples:
     window = settings.window
     features, labels, held_out, clients = [], [], [], []
     for client, text in enumerate(np.split(codes.astype(np.uint8), ends[:-1])):
-        training, last = window_starts(len(text), window, settings.limit, settings.held_out)
+        training, last = window_starts(len(text), window, settings.limit, settings.held_out, settings.stride)
         starts = np.concatenate([training, last])
         if len(starts):
             features.append(np.lib.stride_tricks.sliding_window_view(text, window)[starts].astype(np.float32))
@@ -51,16 +51,16 @@ def with_single_spaces(document: bytes) -> bytes:
 
 
 def window_starts(
-    characters: int, window: int, limit: int | None, held_out: float
+    characters: int, window: int, limit: int | None, held_out: float, stride: int = 1
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where a document's training windows and its held-out windows begin.
 
-    At most ``limit`` windows, evenly spread; the last ``held_out`` share of them is held out, and no training window
-    or its next character reaches into a held-out one.
+    Every ``stride`` characters, or at most ``limit`` windows of those, evenly spread; the last ``held_out`` share of
+    them is held out, and no training window or its next character reaches into a held-out one.
     """
-    possible = max(characters - window, 0)
+    possible = -(-max(characters - window, 0) // stride)
     kept = min(possible, limit or possible)
-    starts = np.linspace(0, possible - 1, kept).astype(np.int64)
+    starts = stride * np.linspace(0, possible - 1, kept).astype(np.int64)
     first_held_out = kept - round(held_out * kept)
     training, last = starts[:first_held_out], starts[first_held_out:]
     if len(last):
