@@ -50,3 +50,16 @@ def numbers(result: Path) -> dict[str, bytes]:
             for name, dataset in file.items()
             if dataset.dtype.kind in "iuf" and "wall" not in name
         }
+
+
+def children(parent: int) -> list[int]:
+    """The processes that it started, in the order of their numbers, which is that of their starts."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == parent:
+            found.append(int(status.parent.name))
+    return sorted(found)

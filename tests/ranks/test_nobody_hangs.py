@@ -14,7 +14,7 @@ import pytest
 from fedhpc.experiment import Run
 from fedhpc.processes import is_alive
 from fedhpc.ranks.world import LauncherError, join_world, mpiexec
-from tests.mpi import ONE_THREAD, mpi, numbers, run_command
+from tests.mpi import ONE_THREAD, children, mpi, numbers, run_command
 
 RAISES = """
 from fedhpc.ranks.world import abort_together, join_world, wait_for_all, watched
@@ -53,18 +53,6 @@ def test_what_rank_0_refuses_every_rank_refuses(tiny: Callable[..., Path], tmp_p
 
 def ranks_of(launcher: subprocess.Popen[bytes]) -> list[int]:
     """The processes of the ranks, the launcher's grandchildren, once all have written their number."""
-
-    def children(parent: int) -> list[int]:
-        found = []
-        for status in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                fields = status.read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[1]) == parent:
-                found.append(int(status.parent.name))
-        return found
-
     return [rank for proxy in children(launcher.pid) for rank in children(proxy)]
 
 

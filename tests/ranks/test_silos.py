@@ -20,7 +20,7 @@ from fedhpc.experiment import Run
 from fedhpc.processes import is_alive
 from fedhpc.ranks.world import mpiexec
 from fedhpc.store import open_run
-from tests.mpi import ONE_THREAD, mpi, run_command
+from tests.mpi import ONE_THREAD, children, mpi, run_command
 
 FEDAVG = {"scheduler": "synchronous", "cohort": 4, "weighting": "uniform"}
 FEDBUFF = {"scheduler": "buffered", "buffer_size": 2, "concurrency": 3}
@@ -65,19 +65,6 @@ def lived(file: Path, folder: Path) -> xr.Dataset:
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
     return open_run(CELL.file(folder, ".h5"))
-
-
-def children(parent: int) -> list[int]:
-    """In the order of their numbers, which is that of their starts."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = status.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == parent:
-            found.append(int(status.parent.name))
-    return sorted(found)
 
 
 def rank_of(process: int) -> int:
