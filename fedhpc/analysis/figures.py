@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
+from fedhpc.analysis.aligned import hours_heading
 from fedhpc.store.replacing import replacing
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def drawn(dataset: xr.Dataset) -> "Figure":
     for panel, scenario in zip(panels[0], scenarios, strict=True):
         panel.set_title(str(scenario))
     for panel in panels[-1]:
-        panel.set_xlabel("virtual time (hours)")
+        panel.set_xlabel(f"time ({hours_heading(dataset)})")
     lines = {str(line.get_label()): line for panel in panels.flat for line in panel.get_lines()}
     names = [str(algorithm) for algorithm in algorithms if str(algorithm) in lines]
     figure.legend(

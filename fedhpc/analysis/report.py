@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
+from fedhpc.analysis.aligned import hours_heading
 from fedhpc.analysis.comparison import compare
 from fedhpc.analysis.comparison_table import csv_comparisons, format_comparisons
 from fedhpc.analysis.durations_figure import durations_figure
@@ -39,11 +40,11 @@ def write_report(folder: Path, published: Sequence[Published] = (), target: Targ
 
 def _tables(dataset: xr.Dataset, published: Sequence[Published], target: Target | None) -> dict[str, tuple[str, str]]:
     """File's stem -> a table as text and as comma-separated values."""
-    rows = closing_table(dataset)
-    tables = {"table": (format_table(rows), csv_table(rows))}
+    rows, hours = closing_table(dataset), hours_heading(dataset)
+    tables = {"table": (format_table(rows, hours), csv_table(rows))}
     if target is not None:
         to_target = target_table(dataset, target)
-        tables["target"] = format_target_table(to_target, target), csv_target_table(to_target, target)
+        tables["target"] = format_target_table(to_target, target, hours), csv_target_table(to_target, target)
     if published:
         comparisons = [compare(dataset, block, published_table(block.table)) for block in published]
         tables["comparison"] = format_comparisons(comparisons), csv_comparisons(comparisons)

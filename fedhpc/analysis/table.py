@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from fedhpc.analysis.aligned import aligned, hours_format
+from fedhpc.analysis.aligned import VIRTUAL_HOURS, aligned, hours_format
 from fedhpc.analysis.reaching import at_evaluation, last_evaluation
 from fedhpc.analysis.spread import Spread, spread
 
@@ -38,10 +38,10 @@ def closing_table(dataset: xr.Dataset) -> list[Row]:
     ]
 
 
-def format_table(rows: list[Row]) -> str:
-    """Plain text: accuracies in percent as ``median [min, max]`` over trials, the median virtual hours, and trials as
+def format_table(rows: list[Row], hours: str = VIRTUAL_HOURS) -> str:
+    """Plain text: accuracies in percent as ``median [min, max]`` over trials, the median ``hours``, and trials as
     ``finished/planned`` where some are missing."""
-    headings = ["scenario", "algorithm", *(MEASURES[name] for name in rows[0].measures), "virtual hours", "trials"]
+    headings = ["scenario", "algorithm", *(MEASURES[name] for name in rows[0].measures), hours, "trials"]
     lines = [
         [
             row.scenario if index == 0 or rows[index - 1].scenario != row.scenario else "",

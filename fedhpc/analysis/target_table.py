@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from fedhpc.analysis.aligned import aligned, hours_format
+from fedhpc.analysis.aligned import VIRTUAL_HOURS, aligned, hours_format
 from fedhpc.analysis.reaching import at_evaluation, last_evaluation, reaching
 from fedhpc.published import Milestone
 
@@ -77,10 +77,10 @@ def target_table(dataset: xr.Dataset, target: Target) -> list[TargetRow]:
     return rows
 
 
-def format_target_table(rows: list[TargetRow], target: Target) -> str:
+def format_target_table(rows: list[TargetRow], target: Target, hours: str = VIRTUAL_HOURS) -> str:
     """Plain text: medians over trials, ``> what was spent`` where half of them or more never got there, and how many of
-    the finished trials did."""
-    headings = ["scenario", "algorithm", f"client trips to {target}", "virtual hours", "reached"]
+    the finished trials did. ``hours`` says of which kind they are."""
+    headings = ["scenario", "algorithm", f"client trips to {target}", hours, "reached"]
     lines = [
         [
             row.scenario if index == 0 or rows[index - 1].scenario != row.scenario else "",

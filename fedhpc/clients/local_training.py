@@ -38,7 +38,9 @@ Vector = NDArray[np.float32]
 EVALUATION_SHARD = 4096
 """Held-out examples that are evaluated as one piece; fixed, so that sums do not depend on the number of ranks."""
 
-_EVALUATION_BATCH = 512
+_EVALUATION_BATCHES = {"cpu": 32, "cuda": 512}
+"""Examples of a forward pass alone: on a CPU as many as leave a convolution's pictures in the cache."""
+
 _CHUNK_BYTES = 1 << 22
 """Features and noise that a CPU gathers at once: as many steps as fit, and at least one."""
 
@@ -53,6 +55,7 @@ class LocalTraining:
         self._data, self._client = data, client
         self._orders = ParticipationStream(seed, trial, Purpose.BATCHES)
         self._device = device = torch.device(choice.device)
+        self._evaluation_batch = _EVALUATION_BATCHES[device.type]
         self._noise = NoiseSource(seed, trial, device)
         self._features, self._labels = _at_hand(device, data.features, data.labels)
         self._held_out = _at_hand(device, data.test_features, data.test_labels)
@@ -129,9 +132,9 @@ class LocalTraining:
         # Added up at the end, so that a GPU is waited for once.
         correct, of_stragglers, losses = [], [], []
         last = min((shard + 1) * EVALUATION_SHARD, len(self._data.test_labels))
-        for first in range(shard * EVALUATION_SHARD, last, _EVALUATION_BATCH):
+        for first in range(shard * EVALUATION_SHARD, last, self._evaluation_batch):
             with torch.inference_mode():
-                piece = slice(first, min(first + _EVALUATION_BATCH, last))
+                piece = slice(first, min(first + self._evaluation_batch, last))
                 features, labels = (tensor[piece].to(self._device) for tensor in self._held_out)
                 scores = module(features)
                 hits = scores.argmax(1) == labels
@@ -218,8 +221,8 @@ class LocalTraining:
         module = self._steps.module
         module.eval()
         pieces = []
-        for start in range(first, last, _EVALUATION_BATCH):
-            piece = slice(start, min(start + _EVALUATION_BATCH, last))
+        for start in range(first, last, self._evaluation_batch):
+            piece = slice(start, min(start + self._evaluation_batch, last))
             features, labels = self._features[piece].to(self._device), self._labels[piece].to(self._device)
             pieces.append(input_gradients(module(features), labels, last_layer(module).weight).cpu())
         module.train()
