@@ -3,7 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedhpc.analysis.aligned import hours_heading
 from fedhpc.analysis.figures import accuracy_figure, drawn
+from fedhpc.analysis.table import closing_table, format_table
 from fedhpc.store import open_experiment
 from fedhpc.store.run_file import write_run
 from tests.analysis.datasets import experiment
@@ -16,7 +18,7 @@ def test_lines_go_through_the_medians(tmp_path: Path) -> None:
     figure = drawn(open_experiment(tmp_path))
     assert [panel.get_title() for panel in figure.axes] == ["slow", "even", "", ""]
     assert [panel.get_ylabel() for panel in figure.axes] == ["straggler accuracy (%)", "", "total accuracy (%)", ""]
-    assert [panel.get_xlabel() for panel in figure.axes[2:]] == ["virtual time (hours)"] * 2
+    assert [panel.get_xlabel() for panel in figure.axes[2:]] == ["time (virtual hours)"] * 2
     lines = {str(line.get_label()): line for line in figure.axes[0].get_lines()}
     np.testing.assert_allclose(lines["fedavg"].get_xdata(), [0, 1 / 60, 3.0])
     np.testing.assert_allclose(lines["fedavg"].get_ydata(), [90, 90, 37.5])
@@ -63,3 +65,11 @@ def test_a_line_goes_as_far_as_every_trial() -> None:
     (line,) = drawn(runs).axes[0].get_lines()
     np.testing.assert_allclose(line.get_xdata(), [0, 1])
     np.testing.assert_allclose(line.get_ydata(), [10, 60])
+
+
+def test_hours_of_a_clock_are_no_virtual_ones(tmp_path: Path) -> None:
+    small_sweep(tmp_path)
+    dataset = open_experiment(tmp_path).assign_attrs(clock="wall")
+    assert [panel.get_xlabel() for panel in drawn(dataset).axes[2:]] == ["time (hours)"] * 2
+    assert " hours " in format_table(closing_table(dataset), hours_heading(dataset)).splitlines()[0]
+    assert "virtual" not in format_table(closing_table(dataset), hours_heading(dataset))
