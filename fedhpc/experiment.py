@@ -463,6 +463,8 @@ def _without_deadline(experiment: Experiment) -> Iterator[str]:
     for name in experiment.algorithms:
         for scenario, settings in experiment.scenarios.items():
             own = experiment.algorithm_in((name, scenario))
+            if own.client.within_deadline and experiment.clock == "wall":
+                continue  # it is refused for that
             tried = [point.values.get("client.within_deadline") for point in experiment.points(name).values()]
             if settings.straggler_percent is None and any([own.client.within_deadline, *tried]):
                 yield (

@@ -81,7 +81,7 @@ def test_the_readme_from_top_to_bottom(copy: Path) -> None:
     assert "tuned:\n  fedbuff/slow_hospitals  client.optimizer.rate=" in tuned
     assert (copy / "results/alone/fedbuff/per_domain/trial-0.h5").exists(), alone
     assert "A run takes 5 ranks, rank 0 and one for each of 4 clients" in silos
-    assert "[4/4]" in silos
+    assert "[6/6]" in silos
     assert "slow_hospitals" in parsl
     assert "ratio to bare loop" in speed
     assert (copy / "results/speed.json").exists()

@@ -47,6 +47,11 @@ def _mistakes(algorithm: AnyAlgorithm) -> Iterator[str]:
             "client.time_limit: counts virtual seconds, and a silo's speed is not known before; remove it, or take "
             "clock: virtual"
         )
+    if algorithm.client.within_deadline is not None:
+        yield (
+            "client.within_deadline: counts on capabilities in virtual seconds, and a silo's speed is not known before; "
+            "remove it, or take clock: virtual"
+        )
     if getattr(algorithm, "arrivals", None) is not None:
         yield (
             "arrivals: silos are few and always there, so that they do not begin at a rate; give a concurrency, or "

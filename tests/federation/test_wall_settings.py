@@ -105,6 +105,7 @@ REFUSED = {
         "privacy": {"mechanism": "dp_sgd", "delta": 1e-5, "noise_multiplier": 1},
     },
     "client.distillation: silos": {"scheduler": "synchronous", "cohort": 3, "client": {"distillation": 0.5}},
+    "client.within_deadline: counts": {"scheduler": "synchronous", "cohort": 3, "client": {"within_deadline": "drop"}},
     "client.time_limit: counts": {"scheduler": "synchronous", "cohort": 3, "client": {"time_limit": {"seconds": 1}}},
     "client.time_limit: counts virtual": {
         "scheduler": "synchronous",
