@@ -49,7 +49,7 @@ def _mistakes(algorithm: AnyAlgorithm) -> Iterator[str]:
         )
     if algorithm.client.within_deadline is not None:
         yield (
-            "client.within_deadline: counts on capabilities in virtual seconds, and a silo's speed is not known before; "
+            "client.within_deadline: counts on capabilities in virtual time, and a silo's speed is not known before; "
             "remove it, or take clock: virtual"
         )
     if getattr(algorithm, "arrivals", None) is not None:
