@@ -124,7 +124,7 @@ class LocalTraining:
         return result
 
     def evaluate(self, weights: Vector, shard: int, between_pieces: Callable[[], None] = lambda: None) -> ShardCounts:
-        """Counts of one shard of the held-out examples. ``between_pieces`` is called after every 512 of them and must
+        """Counts of one shard of the held-out examples. ``between_pieces`` is called after every few of them and must
         neither train nor evaluate."""
         module = self._steps.module
         self._steps.weights[0].copy_(torch.from_numpy(weights))
