@@ -109,6 +109,14 @@ class Published(Settings):
     at: dict[Milestone, Annotated[float, Field(gt=0)]] | None = Field(None, min_length=1, max_length=1)
     relative_to: Name | None = None
 
+    @field_validator("at")
+    @classmethod
+    def _accuracies_are_fractions(cls, at: dict[Milestone, float] | None) -> dict[Milestone, float] | None:
+        for metric, value in (at or {}).items():
+            if metric.endswith("accuracy") and value > 1:
+                raise ValueError(f"at.{metric}: {value:g} is above 1, and an accuracy is a fraction; lower it")
+        return at
+
     def mistakes(self, algorithms: list[str], scenarios: list[str], unmeasured: list[str]) -> list[tuple[str, str]]:
         """What does not fit the table, or an experiment with these names whose task lacks the ``unmeasured``
         milestones: key within the block -> what is wrong. An empty list of names is not checked against."""

@@ -183,6 +183,22 @@ def test_a_comparison_changes_no_run(tiny: Callable[..., Path]) -> None:
     assert load_experiment(tiny(with_published(BLOCK))).published[0].rows["over"] == "FedAvg + over-sel."
 
 
+def test_an_accuracy_to_compare_at_is_a_fraction(tiny: Callable[..., Path]) -> None:
+    (found,) = mistakes(tiny(with_published({**BLOCK, "at": {"total_accuracy": 1.5}})))
+    assert found.startswith("published.0.at.total_accuracy: 1.5 is above 1")
+    load_experiment(tiny(with_published({**BLOCK, "at": {"time": 1.5}})))
+
+
+def test_relative_times_are_of_an_algorithm(tiny: Callable[..., Path]) -> None:
+    rows = {"fedavg": "MNIST class, m = 5, homo, FedAvg"}
+    block = {**BLOCK, "table": "fedcompass_table_1", "rows": rows, "at": {"total_accuracy": 0.9}}
+    (missing,) = mistakes(tiny(with_published(block)))
+    assert missing.startswith("published.0.relative_to: missing; fedcompass_table_1 holds relative times")
+    (unknown,) = mistakes(tiny(with_published({**block, "relative_to": "fedbuf"})))
+    assert unknown.startswith("published.0.relative_to: 'fedbuf' is unknown; did you mean 'fedbuff'?")
+    load_experiment(tiny(with_published({**block, "relative_to": "fedbuff"})))
+
+
 def test_every_mistake_in_a_comparison_at_once(tiny: Callable[..., Path]) -> None:
     found = mistakes(
         tiny(

@@ -79,9 +79,12 @@ def run(
     """Run one run of an experiment: alone, or on many ranks behind mpiexec."""
     from fedhpc.experiment import load_experiment
     from fedhpc.run import run as live
+    from workflow.results_folder import make_writable
     from workflow.sites import step_wishes
 
     loaded = load_experiment(experiment)
+    if lease is None:
+        make_writable(output.resolve())
     cell = _cell(loaded, algorithm, scenario, trial, point)
     wishes = step_wishes(step)
     computed = live(loaded, cell, output.resolve(), lease=lease, checkpoint_seconds=checkpoint_seconds, step=wishes)

@@ -111,7 +111,8 @@ def print_plan(experiment: Experiment, site: Site, console: Console, draw: Path 
         cores = site.runs_at_a_time * site.ranks_per_run
         console.print(
             f"Local training takes about {_duration(total)} of core time for all {runs} runs as timed here: "
-            f"at best {_duration(total / cores)} on {cores} cores, and some seconds a run to start it.",
+            f"at best {_duration(total / cores)} on {cores} cores, and some seconds a run to start it."
+            f"{' Runs that reach budget.target end earlier.' if experiment.budget.target is not None else ''}",
             highlight=False,
             soft_wrap=True,
         )
@@ -183,12 +184,12 @@ def _privacy(experiment: Experiment, population: Population) -> Iterator[str]:
 
 def estimate(experiment: Experiment, population: Population, prepared: Path | None, site: Site) -> Iterator[Cost]:
     """One row for each algorithm and scenario; an algorithm that is tuned is taken as it is written."""
+    per_step: dict[str, float] = {}
     for algorithm in experiment.algorithms:
-        per_step: dict[str, float] = {}
         for scenario in experiment.scenarios:
             run = Run(algorithm, scenario, 0)
             settings = experiment.settings_of(run)
-            kind = _what_costs(settings.algorithm)
+            kind = _what_a_step_costs(settings.algorithm)
             if kind not in per_step:
                 per_step[kind] = _seconds_per_step(experiment, algorithm, settings.algorithm, prepared, site)
             yield _cost(run, settings, population, per_step[kind])
@@ -205,11 +206,12 @@ def estimate_tuning(
         for run in experiment.tuning_runs(pair):
             alike.setdefault(_what_costs(experiment.settings_of(run).algorithm), []).append(run)
         costs = []
-        for kind, runs in alike.items():
+        for runs in alike.values():
             settings = experiment.settings_of(runs[0])
-            if kind not in per_step:
-                per_step[kind] = _seconds_per_step(experiment, pair[0], settings.algorithm, prepared, site)
-            costs += [_cost(runs[0], settings, population, per_step[kind])] * len(runs)
+            step = _what_a_step_costs(settings.algorithm)
+            if step not in per_step:
+                per_step[step] = _seconds_per_step(experiment, pair[0], settings.algorithm, prepared, site)
+            costs += [_cost(runs[0], settings, population, per_step[step])] * len(runs)
         yield Cost(
             *pair,
             sum(cost.server_updates for cost in costs),
@@ -226,6 +228,14 @@ def _what_costs(algorithm: Algorithm) -> str:
     settings = algorithm.model_dump(mode="json", exclude={"server_optimizer"})
     settings["client"]["optimizer"] = algorithm.client.optimizer.name
     return json.dumps(settings, sort_keys=True)
+
+
+def _what_a_step_costs(algorithm: Algorithm) -> str:
+    """All that one mini-batch's time depends on, so that steps that are alike are timed once."""
+    client = algorithm.client.model_dump(mode="json", exclude={"optimizer", "epochs", "steps", "time_limit"})
+    client["optimizer"] = algorithm.client.optimizer.name
+    client["within_deadline"] = client["within_deadline"] == "coreset"  # others change how many steps there are
+    return json.dumps([client, algorithm.updates], sort_keys=True)
 
 
 def _cost(run: Run, settings: RunSettings, population: Population, per_step: float) -> Cost:

@@ -53,7 +53,13 @@ def write_experiment(experiment: Experiment, folder: Path) -> None:
 def read_experiment(folder: Path) -> Experiment:
     """The experiment whose results the folder holds. Raises ExperimentError where it is no results folder."""
     if not (folder / EXPERIMENT).exists():
-        raise ExperimentError(folder, [f"this is no results folder: it has no {EXPERIMENT}"])
+        raise ExperimentError(
+            folder,
+            [
+                f"this is no sweep's folder: it has no {EXPERIMENT}; read single runs with fedhpc.store.open_run or "
+                "open_experiment"
+            ],
+        )
     return load_experiment(folder / EXPERIMENT)
 
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import xarray as xr
-
 
 def aligned(headings: Sequence[str], lines: Sequence[Sequence[str]], names: int, grouped: bool = True) -> str:
     """A heading, a rule and the lines: the first ``names`` columns to the left, the others (numbers) to the right.
@@ -21,16 +19,3 @@ def _line(cells: Sequence[str], widths: Sequence[int], names: int) -> str:
     left = [cell.ljust(width) for cell, width in zip(cells[:names], widths[:names], strict=True)]
     right = [cell.rjust(width) for cell, width in zip(cells[names:], widths[names:], strict=True)]
     return "  ".join([*left, *right])
-
-
-VIRTUAL_HOURS = "virtual hours"
-
-
-def hours_heading(dataset: xr.Dataset) -> str:
-    """What the hours of an experiment (``open_experiment``) are."""
-    return "hours" if dataset.attrs.get("clock") == "wall" else VIRTUAL_HOURS
-
-
-def hours_format(hours: float) -> str:
-    """How a table writes so many hours: to a tenth, or less than one to two digits."""
-    return ",.1f" if not hours < 1 else ".2g"

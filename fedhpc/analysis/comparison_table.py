@@ -54,6 +54,9 @@ def _paragraph(comparison: Comparison) -> str:
         names=3,
         grouped=False,
     )
+    relative = [figure for figure in comparison.figures if figure.quantity == RELATIVE_TIME]
+    if relative and not any(figure.trials for figure in relative):
+        text += f"No trial of {comparison.published.relative_to} is finished and got there, to be relative to.\n"
     return text if comparison.order is None else text + _told(comparison.order)
 
 

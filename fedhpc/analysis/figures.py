@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from fedhpc.analysis.aligned import hours_heading
+from fedhpc.analysis.time_unit import TimeUnit, time_unit
 from fedhpc.store.replacing import replacing
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _LEGEND_COLUMNS = 4
 def accuracy_figure(dataset: xr.Dataset, path: Path) -> None:
     """Draws an experiment (``open_experiment``) as a PNG: a column a scenario, a row an accuracy, a line an algorithm.
 
-    A line goes through the medians over trials, of virtual hours and of accuracy, at each evaluation that all trials
+    A line goes through the medians over trials, of time and of accuracy, at each evaluation that all trials
     have; the band is the range over trials. Raises ValueError where no run has an accuracy.
     """
     figure = drawn(dataset)
@@ -42,6 +42,7 @@ def drawn(dataset: xr.Dataset) -> "Figure":
     if not rows:
         raise ValueError("these runs trained nothing (the null task), so that there is no accuracy to draw")
     scenarios, algorithms = list(dataset["scenario"].values), list(dataset["algorithm"].values)
+    unit = time_unit(dataset)
     legend_height = 0.25 * -(-len(algorithms) // _LEGEND_COLUMNS)
     size = (max(9.0, 3.0 * len(scenarios)), 2.8 * len(rows) + legend_height + 0.2)
     figure = Figure(figsize=size, dpi=200, layout="constrained")
@@ -49,13 +50,13 @@ def drawn(dataset: xr.Dataset) -> "Figure":
     for panel_row, name in zip(panels, rows, strict=True):
         for panel, scenario in zip(panel_row, scenarios, strict=True):
             for index, algorithm in enumerate(algorithms):
-                _draw(panel, dataset.sel(scenario=scenario, algorithm=algorithm), name, str(algorithm), index)
+                _draw(panel, dataset.sel(scenario=scenario, algorithm=algorithm), name, str(algorithm), index, unit)
             _dress(panel)
         panel_row[0].set_ylabel(_ROWS[name])
     for panel, scenario in zip(panels[0], scenarios, strict=True):
         panel.set_title(str(scenario))
     for panel in panels[-1]:
-        panel.set_xlabel(f"time ({hours_heading(dataset)})")
+        panel.set_xlabel(f"time ({unit.name})")
     lines = {str(line.get_label()): line for panel in panels.flat for line in panel.get_lines()}
     names = [str(algorithm) for algorithm in algorithms if str(algorithm) in lines]
     figure.legend(
@@ -72,16 +73,16 @@ def _dress(panel: "Axes") -> None:
     panel.set_ylim(bottom=0)
 
 
-def _draw(panel: "Axes", runs: xr.Dataset, name: str, label: str, index: int) -> None:
+def _draw(panel: "Axes", runs: xr.Dataset, name: str, label: str, index: int, unit: TimeUnit) -> None:
     accuracy = 100 * runs[name].transpose("trial", "evaluation").values
-    hours = runs["time"].transpose("trial", "evaluation").values / 3600
+    times = runs["time"].transpose("trial", "evaluation").values / unit.seconds
     # As far as every trial goes: of trials that end at a target, those that go on are the slow ones.
     evaluated = np.isfinite(accuracy[np.isfinite(accuracy).any(axis=1)])
     if not evaluated.size:
         return
     common = evaluated.all(axis=0)
-    accuracy, hours = accuracy[:, common], hours[:, common]
-    middle = np.nanmedian(hours, axis=0)
+    accuracy, times = accuracy[:, common], times[:, common]
+    middle = np.nanmedian(times, axis=0)
     colour, dash = COLOURS[index % len(COLOURS)], _DASHES[index % len(_DASHES)]
     panel.fill_between(
         middle, np.nanmin(accuracy, axis=0), np.nanmax(accuracy, axis=0), color=colour, alpha=0.2, linewidth=0

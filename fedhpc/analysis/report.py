@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from fedhpc.analysis.aligned import hours_heading
 from fedhpc.analysis.comparison import compare
 from fedhpc.analysis.comparison_table import csv_comparisons, format_comparisons
 from fedhpc.analysis.durations_figure import durations_figure
 from fedhpc.analysis.figures import accuracy_figure
 from fedhpc.analysis.table import closing_table, csv_table, format_table
 from fedhpc.analysis.target_table import Target, csv_target_table, format_target_table, target_table
+from fedhpc.analysis.time_unit import time_unit
 from fedhpc.published import Published, published_table
 from fedhpc.store.reader import open_experiment
 from fedhpc.store.replacing import replacing
@@ -40,11 +40,11 @@ def write_report(folder: Path, published: Sequence[Published] = (), target: Targ
 
 def _tables(dataset: xr.Dataset, published: Sequence[Published], target: Target | None) -> dict[str, tuple[str, str]]:
     """File's stem -> a table as text and as comma-separated values."""
-    rows, hours = closing_table(dataset), hours_heading(dataset)
-    tables = {"table": (format_table(rows, hours), csv_table(rows))}
+    rows, unit = closing_table(dataset), time_unit(dataset)
+    tables = {"table": (format_table(rows, unit), csv_table(rows))}
     if target is not None:
         to_target = target_table(dataset, target)
-        tables["target"] = format_target_table(to_target, target, hours), csv_target_table(to_target, target)
+        tables["target"] = format_target_table(to_target, target, unit), csv_target_table(to_target, target)
     if published:
         comparisons = [compare(dataset, block, published_table(block.table)) for block in published]
         tables["comparison"] = format_comparisons(comparisons), csv_comparisons(comparisons)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from fedhpc.analysis.aligned import VIRTUAL_HOURS, aligned, hours_format
+from fedhpc.analysis.aligned import aligned
 from fedhpc.analysis.reaching import at_evaluation, last_evaluation
 from fedhpc.analysis.spread import Spread, spread
+from fedhpc.analysis.time_unit import VIRTUAL_HOURS, TimeUnit
 
 MEASURES = {"straggler_accuracy": "straggler accuracy %", "total_accuracy": "total accuracy %"}
 """Variables that the table shows at the last evaluation -> their headings."""
@@ -38,16 +39,16 @@ def closing_table(dataset: xr.Dataset) -> list[Row]:
     ]
 
 
-def format_table(rows: list[Row], hours: str = VIRTUAL_HOURS) -> str:
-    """Plain text: accuracies in percent as ``median [min, max]`` over trials, the median ``hours``, and trials as
-    ``finished/planned`` where some are missing."""
-    headings = ["scenario", "algorithm", *(MEASURES[name] for name in rows[0].measures), hours, "trials"]
+def format_table(rows: list[Row], unit: TimeUnit = VIRTUAL_HOURS) -> str:
+    """Plain text: accuracies in percent as ``median [min, max]`` over trials, the median time in ``unit``, and trials
+    as ``finished/planned`` where some are missing."""
+    headings = ["scenario", "algorithm", *(MEASURES[name] for name in rows[0].measures), unit.name, "trials"]
     lines = [
         [
             row.scenario if index == 0 or rows[index - 1].scenario != row.scenario else "",
             row.algorithm,
             *(_percent(measure) for measure in row.measures.values()),
-            "-" if np.isnan(row.virtual_hours) else f"{row.virtual_hours:{hours_format(row.virtual_hours)}}",
+            "-" if np.isnan(row.virtual_hours) else unit.told(3600 * row.virtual_hours),
             f"{row.trials}" if row.finished == row.trials else f"{row.finished}/{row.trials}",
         ]
         for index, row in enumerate(rows)

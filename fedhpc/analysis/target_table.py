@@ -9,8 +9,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from fedhpc.analysis.aligned import VIRTUAL_HOURS, aligned, hours_format
+from fedhpc.analysis.aligned import aligned
 from fedhpc.analysis.reaching import at_evaluation, last_evaluation, reaching
+from fedhpc.analysis.time_unit import VIRTUAL_HOURS, TimeUnit
 from fedhpc.published import Milestone
 
 
@@ -77,16 +78,16 @@ def target_table(dataset: xr.Dataset, target: Target) -> list[TargetRow]:
     return rows
 
 
-def format_target_table(rows: list[TargetRow], target: Target, hours: str = VIRTUAL_HOURS) -> str:
+def format_target_table(rows: list[TargetRow], target: Target, unit: TimeUnit = VIRTUAL_HOURS) -> str:
     """Plain text: medians over trials, ``> what was spent`` where half of them or more never got there, and how many of
-    the finished trials did. ``hours`` says of which kind they are."""
-    headings = ["scenario", "algorithm", f"client trips to {target}", hours, "reached"]
+    the finished trials did. Times are in ``unit``."""
+    headings = ["scenario", "algorithm", f"client trips to {target}", unit.name, "reached"]
     lines = [
         [
             row.scenario if index == 0 or rows[index - 1].scenario != row.scenario else "",
             row.algorithm,
             _told(row.client_trips, ",.0f"),
-            _told(row.virtual_hours, hours_format(min(row.virtual_hours.median, row.virtual_hours.spent))),
+            _time_told(row.virtual_hours, unit),
             f"{row.reached}/{row.finished}",
         ]
         for index, row in enumerate(rows)
@@ -119,3 +120,11 @@ def _told(count: TargetCount, form: str) -> str:
     if np.isnan(count.median):
         return "-"
     return f"> {count.spent:{form}}" if np.isinf(count.median) else f"{count.median:{form}}"
+
+
+def _time_told(count: TargetCount, unit: TimeUnit) -> str:
+    if np.isnan(count.median):
+        return "-"
+    median, spent = 3600 * count.median, 3600 * count.spent
+    shorter = min(median, spent)
+    return f"> {unit.told(spent, shorter)}" if np.isinf(median) else unit.told(median, shorter)

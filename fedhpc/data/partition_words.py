@@ -9,7 +9,7 @@ from fedhpc.data.settings import Partition
 def asked(partition: Partition) -> str:
     """``class_partition (least_classes 3, most_classes 5, ...)``: the kind and its own keys."""
     keys = partition.model_dump(exclude={"kind", "clients", "each_trial", "empty_clients"})
-    own = ", ".join(f"{key} {value:g}" for key, value in keys.items())
+    own = ", ".join(f"{key} {value:g}" for key, value in keys.items() if value is not None)
     return f"{partition.kind} ({own})" if own else partition.kind
 
 

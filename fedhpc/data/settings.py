@@ -126,9 +126,9 @@ class TextFile(Settings):
     path: Path
     text: str
     offsets: str
-    window: int = Field(80, ge=1)
-    stride: int = Field(1, ge=1)
-    limit: int | None = Field(None, ge=1)
+    window: int = Field(80, ge=1, le=10**9)
+    stride: int = Field(1, ge=1, le=10**9)
+    limit: int | None = Field(None, ge=1, le=10**9)
     held_out: float = Field(0.1, gt=0, lt=1)
 
 
@@ -143,7 +143,7 @@ class _Drawn(Settings):
     def _without_what_changes_nothing(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # So that results from before these keys were there are still those of the same settings (law 5).
         content: dict[str, Any] = written(self)
-        for key in ("each_trial", "empty_clients"):
+        for key in ("each_trial", "empty_clients", "most"):
             if key in content and content[key] == type(self).model_fields[key].default:
                 del content[key]
         return content
@@ -175,8 +175,8 @@ class ClassPartition(_Drawn):
 
     kind: Literal["class_partition"]
     clients: int = Field(ge=1, le=10**6)
-    least_classes: int = Field(ge=1)
-    most_classes: int = Field(ge=1)
+    least_classes: int = Field(ge=1, le=10**6)
+    most_classes: int = Field(ge=1, le=10**6)
     mean: float = Field(10.0, gt=0, le=1e12)
     std: float = Field(3.0, ge=0, le=1e12)
     empty_clients: bool = False
@@ -213,9 +213,9 @@ class TwoClasses(_Drawn):
 
     kind: Literal["two_classes"]
     clients: int = Field(ge=1, le=10**6)
-    least: int = Field(5, ge=1)
+    least: int = Field(5, ge=1, le=10**9)
     sigma: float = Field(1.5, ge=0, le=10)
-    most: int | None = Field(None, ge=1)
+    most: int | None = Field(None, ge=1, le=10**9)
     each_trial: bool = False
 
     @field_validator("most")

@@ -33,6 +33,7 @@ class Silos:
         now = time.perf_counter()
         self._heard = dict.fromkeys(self._ranks, now)
         self._looked = now
+        self._excused: set[int] = set()  # for an absence of rank 0's, and not heard of since: nobody is twice
 
     def give(self, update: Participation, weights: Vector) -> None:
         """Sends the client its work and, unless it has them, the weights to start from; it forgets the others."""
@@ -55,12 +56,15 @@ class Silos:
         now = time.perf_counter()
         away = now - self._looked
         if away > _OWN_ABSENCE:
-            self._heard = {client: heard + away for client, heard in self._heard.items()}
+            for client in self._living - self._excused:
+                self._heard[client] += away
+            self._excused = set(self._living)
         self._looked = now
         found = []
         for client in sorted(self._living):
             while (message := self._inboxes[client].receive()) is not None:
                 self._heard[client] = now
+                self._excused.discard(client)
                 if message.kind is Kind.SIGN and message.fields(1)[0]:
                     self._departed.add(client)
                 if message.kind is Kind.UPDATE:

@@ -33,9 +33,10 @@ def test_histograms_by_hand(tmp_path: Path) -> None:
     panels = np.reshape(figure.axes, (2, 2))
     assert [panel.get_title() for panel in panels[0]] == ["free", "near"]
     assert [panel.get_ylabel() for panel in panels[:, 0]] == ["drop", "fedavg"]
-    units = ["hours", "deadlines"]
+    units = ["virtual hours", "deadlines"]
     assert [panel.get_xlabel() for panel in panels[1]] == [f"time of a client update ({unit})" for unit in units]
     assert {panel.get_yscale() for panel in figure.axes} == {"log"}
+    assert {panel.get_ylim() for panel in figure.axes} == {(0.5, 4.0)}  # no bar is cut off
 
     def counts(panel: Any) -> dict[float, float]:
         (bars,) = panel.patches

@@ -3,9 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedhpc.analysis.aligned import hours_heading
 from fedhpc.analysis.figures import accuracy_figure, drawn
 from fedhpc.analysis.table import closing_table, format_table
+from fedhpc.analysis.time_unit import time_unit
 from fedhpc.store import open_experiment
 from fedhpc.store.run_file import write_run
 from tests.analysis.datasets import experiment
@@ -67,9 +67,14 @@ def test_a_line_goes_as_far_as_every_trial() -> None:
     np.testing.assert_allclose(line.get_ydata(), [10, 60])
 
 
-def test_hours_of_a_clock_are_no_virtual_ones(tmp_path: Path) -> None:
+def test_seconds_of_a_clock_are_no_virtual_ones(tmp_path: Path) -> None:
     small_sweep(tmp_path)
     dataset = open_experiment(tmp_path).assign_attrs(clock="wall")
     assert [panel.get_xlabel() for panel in drawn(dataset).axes[2:]] == ["time (hours)"] * 2
-    assert " hours " in format_table(closing_table(dataset), hours_heading(dataset)).splitlines()[0]
-    assert "virtual" not in format_table(closing_table(dataset), hours_heading(dataset))
+    short = dataset.assign_coords(time=dataset["time"] / 3600)
+    assert [panel.get_xlabel() for panel in drawn(short).axes[2:]] == ["time (seconds)"] * 2
+    lines = {str(line.get_label()): line for line in drawn(short).axes[0].get_lines()}
+    np.testing.assert_allclose(lines["fedavg"].get_xdata(), [0, 1 / 60, 3.0])
+    heading = format_table(closing_table(short), time_unit(short)).splitlines()[0]
+    assert " seconds " in heading
+    assert "virtual" not in heading

@@ -2,12 +2,14 @@ import numpy as np
 import pytest
 
 from fedhpc.data.partition_words import asked, dealt
-from fedhpc.data.settings import IID, ByColumn, ClassPartition
+from fedhpc.data.settings import IID, ByColumn, ClassPartition, TwoClasses
 
 
 def test_what_was_asked_for():
     assert asked(IID(kind="iid", clients=5, each_trial=True)) == "iid"
     assert asked(ByColumn(kind="by_column")) == "by_column"
+    assert asked(TwoClasses(kind="two_classes", clients=4)) == "two_classes (least 5, sigma 1.5)"
+    assert asked(TwoClasses(kind="two_classes", clients=4, most=50)) == "two_classes (least 5, sigma 1.5, most 50)"
     partition = ClassPartition(kind="class_partition", clients=5, least_classes=2, most_classes=4, empty_clients=True)
     assert asked(partition) == "class_partition (least_classes 2, most_classes 4, mean 10, std 3)"
 

@@ -76,7 +76,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_folder_without_a_sweep_is_told_so(tmp_path: Path, what: str) -> None:
     done = fedhpc(what, tmp_path)
     assert done.returncode == 2
-    assert "this is no results folder" in done.stderr
+    assert "this is no sweep's folder" in done.stderr
 
 
 def test_a_report_without_results_is_told_so(tmp_path: Path) -> None:

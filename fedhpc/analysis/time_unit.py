@@ -1,0 +1,32 @@
+"""The unit in which tables and figures tell times: hours, or seconds where none is as long as one."""
+
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+_HOUR = 3600.0
+
+
+class TimeUnit(NamedTuple):
+    """``seconds`` is how long it is."""
+
+    name: str
+    seconds: float
+
+    def told(self, seconds: float, rounding: float | None = None) -> str:
+        """So many seconds in this unit: to a tenth, or less than one to two digits. ``rounding``: the seconds that say
+        which of the two, where not these themselves."""
+        of = (seconds if rounding is None else rounding) / self.seconds
+        return f"{seconds / self.seconds:{',.1f' if not of < 1 else '.2g'}}"
+
+
+VIRTUAL_HOURS = TimeUnit("virtual hours", _HOUR)
+
+
+def time_unit(dataset: xr.Dataset) -> TimeUnit:
+    """That of an experiment (``open_experiment``), by its longest run; virtual unless its clock was real."""
+    kind = "" if dataset.attrs.get("clock") == "wall" else "virtual "
+    times = dataset["time"].values
+    is_long = np.nanmax(times, initial=0.0) >= _HOUR
+    return TimeUnit(f"{kind}hours", _HOUR) if is_long else TimeUnit(f"{kind}seconds", 1.0)
