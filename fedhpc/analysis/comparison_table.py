@@ -111,7 +111,7 @@ def _spread(figure: Compared) -> str:
 def _number(figure: Compared, value: float) -> str:
     if np.isinf(value):
         return "never"
-    if figure.quantity == RELATIVE_TIME:
+    if figure.quantity in (RELATIVE_TIME, "round_length"):
         return f"{value:.2f}"
     return f"{value:,.0f}" if abs(value) >= 1000 and figure.ratio is not None else f"{value:.1f}"
 
