@@ -82,7 +82,7 @@ def class_partition(
         for number, examples in enumerate(sizes):
             clients = np.flatnonzero(held[:, number])
             weights = _positive_normals(settings.mean, settings.std, len(clients), generator)
-            counts[clients, number] = _cut(weights / weights.sum(), examples)
+            counts[clients, number] = _cut(weights / weights.sum(), examples, np.rint)
         return counts
 
     return _dealt(_drawn(draw, _sum_of_client, settings, len(labels), "raise least_classes"), labels, generator)
@@ -131,7 +131,7 @@ def dual_dirichlet(
         weights = _log_dirichlet(of_sizes, generator).T + _log_dirichlet(of_classes, generator)
         shares = np.exp(weights - np.logaddexp.reduce(weights, axis=0))
         columns = zip(shares.T, sizes, strict=True)
-        return np.stack([_cut(share / share.sum(), examples) for share, examples in columns], axis=1)
+        return np.stack([_cut(share / share.sum(), examples, np.rint) for share, examples in columns], axis=1)
 
     mend = "raise size_concentration or class_concentration"
     return _dealt(_drawn(draw, _sum_of_client, settings, len(labels), mend), labels, generator)
@@ -179,9 +179,13 @@ def two_classes(settings: TwoClasses, labels: NDArray[np.int64], generator: np.r
     return _dealt(counts, labels, generator)
 
 
-def _cut(shares: NDArray[np.float64], examples: int) -> NDArray[np.int64]:
-    """How many of so many examples lie between the cumulative shares; all of them together."""
-    cuts = (np.cumsum(shares[:-1]) * examples).astype(np.int64)
+def _cut(shares: NDArray[np.float64], examples: int, to_whole: np.ufunc = np.floor) -> NDArray[np.int64]:
+    """How many of so many examples lie between the cumulative shares; all of them together.
+
+    Yurochkin et al. round the cuts down, which gives the last client one of nearly every class; to the nearest, nobody
+    is favoured.
+    """
+    cuts: NDArray[np.int64] = to_whole(np.cumsum(shares[:-1]) * examples).astype(np.int64)
     return np.diff(cuts, prepend=0, append=examples)
 
 
