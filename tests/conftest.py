@@ -16,9 +16,13 @@ CLIENT_SIZES = [1, 3, 4, 5, 7, 10, 12, 13, 20, 25, 31, 40]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     folder = Path(__file__).parent
+    with_processes, readme = set[pytest.Item](), folder / "test_readme.py"
     for item in items:
         if item.path.relative_to(folder).parts[0] in _WITH_PROCESSES:
             item.add_marker(pytest.mark.xdist_group("processes"))
+            with_processes.add(item)
+    # The longest first, so that no worker is left with it alone.
+    items.sort(key=lambda item: (item.path != readme, item not in with_processes))
 
 
 def tiny_settings() -> dict[str, Any]:
