@@ -7,7 +7,8 @@ stage after the first pooling halves the picture. Here it is as the papers say.
 
 from torch import nn
 
-from fedhpc.models.layers import GlobalAverage, Image, Residual
+from fedhpc.models.layers import GlobalAverage, Image
+from fedhpc.models.resnet18 import INPUTS, OUTPUTS, stages
 
 _GROUPS = 2
 
@@ -17,28 +18,13 @@ def cifar100_resnet18(shape: tuple[int, ...], classes: int) -> nn.Sequential:
     _, _, channels = (*shape, 1)[:3]
     layers: list[nn.Module] = [
         Image(),
-        nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False),
-        nn.GroupNorm(_GROUPS, 64),
+        nn.Conv2d(channels, INPUTS, 7, stride=2, padding=3, bias=False),
+        _normalization(INPUTS),
         nn.ReLU(),
         nn.MaxPool2d(3, stride=2, padding=1),
     ]
-    width = 64
-    for stage, next_width in enumerate((64, 128, 256, 512)):
-        layers += [*_block(width, next_width, 1 if stage == 0 else 2), *_block(next_width, next_width, 1)]
-        width = next_width
-    return nn.Sequential(*layers, GlobalAverage(), nn.Linear(512, classes))
+    return nn.Sequential(*layers, *stages(_normalization), GlobalAverage(), nn.Linear(OUTPUTS, classes))
 
 
-def _block(inputs: int, outputs: int, stride: int) -> list[nn.Module]:
-    body = nn.Sequential(
-        nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False),
-        nn.GroupNorm(_GROUPS, outputs),
-        nn.ReLU(),
-        nn.Conv2d(outputs, outputs, 3, padding=1, bias=False),
-        nn.GroupNorm(_GROUPS, outputs),
-    )
-    shortcut = nn.Sequential()
-    if inputs != outputs:
-        shortcut.append(nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False))
-        shortcut.append(nn.GroupNorm(_GROUPS, outputs))
-    return [Residual(body, shortcut), nn.ReLU()]
+def _normalization(channels: int) -> nn.Module:
+    return nn.GroupNorm(_GROUPS, channels)

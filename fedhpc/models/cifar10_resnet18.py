@@ -3,7 +3,8 @@ normalisation (Ioffe and Szegedy 2015), whose running means and variances are th
 
 from torch import nn
 
-from fedhpc.models.layers import GlobalAverage, Image, Residual
+from fedhpc.models.layers import GlobalAverage, Image
+from fedhpc.models.resnet18 import INPUTS, OUTPUTS, stages
 
 
 def cifar10_resnet18(shape: tuple[int, ...], classes: int) -> nn.Sequential:
@@ -15,27 +16,8 @@ def cifar10_resnet18(shape: tuple[int, ...], classes: int) -> nn.Sequential:
     _, _, channels = (*shape, 1)[:3]
     layers: list[nn.Module] = [
         Image(),
-        nn.Conv2d(channels, 64, 3, padding=1, bias=False),
-        nn.BatchNorm2d(64),
+        nn.Conv2d(channels, INPUTS, 3, padding=1, bias=False),
+        nn.BatchNorm2d(INPUTS),
         nn.ReLU(),
     ]
-    width = 64
-    for stage, next_width in enumerate((64, 128, 256, 512)):
-        layers += [*_block(width, next_width, 1 if stage == 0 else 2), *_block(next_width, next_width, 1)]
-        width = next_width
-    return nn.Sequential(*layers, GlobalAverage(), nn.Linear(512, classes))
-
-
-def _block(inputs: int, outputs: int, stride: int) -> list[nn.Module]:
-    body = nn.Sequential(
-        nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False),
-        nn.BatchNorm2d(outputs),
-        nn.ReLU(),
-        nn.Conv2d(outputs, outputs, 3, padding=1, bias=False),
-        nn.BatchNorm2d(outputs),
-    )
-    shortcut = nn.Sequential()
-    if inputs != outputs:
-        shortcut.append(nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False))
-        shortcut.append(nn.BatchNorm2d(outputs))
-    return [Residual(body, shortcut), nn.ReLU()]
+    return nn.Sequential(*layers, *stages(nn.BatchNorm2d), GlobalAverage(), nn.Linear(OUTPUTS, classes))
