@@ -1,0 +1,100 @@
+"""When clients are online: intervals of a period that repeats (RELAY: Abdelmoniem et al. 2021, section 5.1)."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Clients = NDArray[np.int64]
+
+
+class Availability:
+    """The intervals of all clients, and where in them the present is.
+
+    Those of client i lie at ``first[i]:first[i + 1]`` of ``begins`` and ``ends``, float64, in seconds from the period's
+    begin: ascending, apart, none empty, all within 0..``period``. A client is online from an interval's begin until
+    just before its end. An interval that ends with the period and one that begins with it are one across the turn.
+
+    The present never goes back: a call's ``now`` or ``start`` is at or after every earlier one's.
+    """
+
+    def __init__(self, first: _Clients, begins: NDArray[np.float64], ends: NDArray[np.float64], period: float) -> None:
+        self._first, self._last = first[:-1], first[1:]
+        self._begins, self._ends, self._period = begins, ends, period
+        # Of each client the interval that it is in or that comes next; infinite where it has none.
+        self._place = self._first.copy()
+        self._turn = np.zeros(len(self._first))  # when the period began that the interval is of
+        self._begin = np.full(len(self._first), math.inf)
+        self._end = np.full(len(self._first), math.inf)
+        some = np.flatnonzero(self._first < self._last)
+        self._begin[some], self._end[some] = begins[self._first[some]], ends[self._first[some]]
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def online(self, now: float) -> NDArray[np.bool_]:
+        """Who is online, bool [clients]."""
+        self._come_to(now)
+        return self._begin <= now
+
+    def until(self, client: int, now: float) -> float:
+        """The second at which a client goes offline that is online now: infinite where it never does."""
+        begins, ends = self._begins, self._ends
+        place, turn, since = int(self._place[client]), float(self._turn[client]), now
+        end = turn + float(ends[place])
+        while end <= now:
+            place, turn = self._after(client, place, turn)
+            end = turn + float(ends[place])
+        while end - since < 2 * self._period:
+            following, its_turn = self._after(client, place, turn)
+            if its_turn + float(begins[following]) > end:
+                return end
+            place, turn = following, its_turn
+            end = turn + float(ends[place])
+        return math.inf
+
+    def next_online(self, now: float, among: NDArray[np.bool_]) -> float:
+        """The first second after now at which one comes online of those ``among`` the clients, bool [clients], who are
+        offline; infinite where none will."""
+        self._come_to(now)
+        return float(np.min(self._begin, where=among & (self._begin > now), initial=math.inf))
+
+    def share(self, clients: _Clients, start: float, end: float) -> NDArray[np.float64]:
+        """The share of the time from ``start`` to ``end`` that each of the clients is online, float64 [clients]; of a
+        moment, 1 or 0."""
+        self._come_to(start)
+        if end <= start:
+            return (self._begin[clients] <= start).astype(np.float64)
+        begin, until = self._begin[clients], self._end[clients]
+        online = np.minimum(until, end) - np.maximum(begin, start)
+        np.maximum(online, 0.0, out=online)
+        left = np.flatnonzero(until < end)
+        place, turn = self._place[clients[left]], self._turn[clients[left]]
+        while left.size:
+            place, turn = self._all_after(clients[left], place, turn)
+            begin, until = turn + self._begins[place], turn + self._ends[place]
+            online[left] += np.maximum(np.minimum(until, end) - begin, 0.0)
+            going_on = until < end
+            left, place, turn = left[going_on], place[going_on], turn[going_on]
+        share: NDArray[np.float64] = np.minimum(online / (end - start), 1.0)
+        return share
+
+    def _come_to(self, now: float) -> None:
+        passed = np.flatnonzero(self._end <= now)
+        while passed.size:
+            place, turn = self._all_after(passed, self._place[passed], self._turn[passed])
+            self._place[passed], self._turn[passed] = place, turn
+            self._begin[passed], self._end[passed] = turn + self._begins[place], turn + self._ends[place]
+            passed = passed[self._end[passed] <= now]
+
+    def _after(self, client: int, place: int, turn: float) -> tuple[int, float]:
+        """A client's next interval."""
+        if place + 1 < self._last[client]:
+            return place + 1, turn
+        return int(self._first[client]), turn + self._period
+
+    def _all_after(
+        self, clients: _Clients, place: _Clients, turn: NDArray[np.float64]
+    ) -> tuple[_Clients, NDArray[np.float64]]:
+        over = place + 1 == self._last[clients]
+        return np.where(over, self._first[clients], place + 1), np.where(over, turn + self._period, turn)
