@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -53,6 +54,28 @@ def silos(folder: Path, algorithm: dict[str, Any], budget: dict[str, Any], **cha
 
 CELL = Run("one", "here", 0)
 PLAIN = "{form: plain}"
+
+_ABSENT_SERVER = """
+import time
+from mpi4py import MPI
+from fedhpc.ranks.silos import Silos
+world = MPI.COMM_WORLD
+if world.rank == 0:
+    silos = Silos(world, silence=1.5)
+    def look(seconds):
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            silos.answers()
+            time.sleep(0.01)
+    for _ in range(2):
+        time.sleep(2)
+        silos.answers()
+        print(silos.silent())
+        look(1)
+    print(silos.silent())
+world.Barrier()
+"""
+"""Rank 0 is away twice for longer than the silence that it allows; its silo never says a word."""
 
 
 def job(file: Path, folder: Path) -> list[str]:
@@ -225,6 +248,13 @@ def test_one_that_comes_back_too_late_is_not_heard(tmp_path: Path) -> None:
     # Its last start is never answered.
     assert result.participations[0] == result.updates_aggregated_of_client[0] + 1
     assert result.server_update_time[-1] > result.lost_at[0] + 2
+
+
+def test_an_absence_of_the_servers_own_excuses_a_silo_once() -> None:
+    done = mpi(2, [sys.executable, "-c", _ABSENT_SERVER])
+    assert done.returncode == 0, done.stderr
+    # After the first absence nobody is blamed for it. The silo says nothing for a second, and the next absence counts.
+    assert done.stdout.splitlines() == ["[]", "[0]", "[]"]
 
 
 def test_too_few_silos_end_the_run_in_words(tmp_path: Path) -> None:
