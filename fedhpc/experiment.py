@@ -110,7 +110,7 @@ class RunSettings(Settings):
     def digest(self, data_fingerprint: str) -> str:
         """The hash that says whether a result is this run's: of the settings, the data's content (and not where they
         lie) and the result format."""
-        settings = self.model_dump(mode="json", exclude={"task": {"data": {"path"}}})
+        settings = self.model_dump(mode="json", exclude={"task": {"data": {"path"}, "partition": {"path"}}})
         if self.clock == "virtual":
             # Nothing of a clock's is part of a virtual run, so that its hash is what it was before there were clocks.
             del settings["clock"], settings["silence"], settings["scenario"]["slowdown"]

@@ -13,8 +13,9 @@ class DataMissing(ExperimentError):
     """A data file that is not there, and may still be fetched."""
 
 
-def find_data(path: Path, base: Path) -> Path:
-    """The file at ``path``: relative to ``base`` (the experiment file's folder), then to FEDHPC_DATA's folder.
+def find_data(path: Path, base: Path, key: str = "task.data.path") -> Path:
+    """The file at ``path``: relative to ``base`` (the experiment file's folder), then to FEDHPC_DATA's folder. ``key``
+    is the one that names it.
 
     Raises DataMissing where it is in neither.
     """
@@ -24,7 +25,7 @@ def find_data(path: Path, base: Path) -> Path:
         if (folder / path).is_file():
             return folder / path
     if path.is_absolute():
-        raise DataMissing(base, [f"task.data.path: there is no file {path}"])
+        raise DataMissing(base, [f"{key}: there is no file {path}"])
     looked = [f"in {folders[0].absolute()}"]
     looked.append(f"in {VARIABLE}={folders[1]}" if len(folders) > 1 else f"nowhere else, since {VARIABLE} is not set")
-    raise DataMissing(base, [f"task.data.path: there is no file '{path}'; looked {' and '.join(looked)}"])
+    raise DataMissing(base, [f"{key}: there is no file '{path}'; looked {' and '.join(looked)}"])
