@@ -36,6 +36,7 @@ def make_schedule(settings: RunSettings, population: Population) -> VirtualServe
         budget=settings.budget,
         chance=sequential(seed, trial, Purpose.SCHEDULER),
         distils=settings.algorithm.client.distillation > 0,
+        reads_losses=settings.algorithm.reads_losses,
     )
 
 

@@ -150,13 +150,14 @@ class Server:
         keeps_delta: bool = False,
         moves_to_clients: bool = False,
         tier: TierStep | None = None,
+        boost: float | None = None,
     ) -> None:
         """A server update: the next version is this one less the server optimiser's step along
         ``sum(weight * delta)``, summed in the order given. The lists are the server update's from now on.
 
         ``keeps_delta``: late updates may still be added to ``sum(delta)``; the weights are then all the same.
         ``moves_to_clients``: the step is along ``sum(weight * (w - w_client))`` instead. ``tier``: the updates make a
-        tier's model, and the tiers' models the next version.
+        tier's model, and the tiers' models the next version. ``boost``: as in ``ServerUpdate``.
         """
         self.version += 1
         tree, steps = self.tree_step
@@ -178,6 +179,7 @@ class Server:
             moves_to_clients=moves_to_clients,
             tree_step=self.tree_step,
             tier=tier,
+            boost=boost,
         )
         self._emitted.append(self._newest)
         self._settled, self._late, self._closed, self._dropped = [], [], [], []

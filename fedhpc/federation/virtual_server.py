@@ -6,7 +6,7 @@ computed (law 2).
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -27,6 +27,10 @@ class VirtualServer(Server):
     """The event loop over arrivals and timers. ``now`` is in virtual seconds; arrival times are drawn at the start."""
 
     client_time: ClientTime
+    reads_losses: bool = False
+    """Whether the scheduler asks for losses: a server update's are to be there when the one after it is asked for."""
+    losses: MutableMapping[tuple[int, int], float] = field(default_factory=dict)
+    """The mean squared loss of client updates that are aggregated, by (client, participation)."""
     _events: list[tuple[float, int, int, Participation | tuple[int, bool]]] = field(default_factory=list)
     _timers: int = 0
 

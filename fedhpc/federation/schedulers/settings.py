@@ -46,6 +46,11 @@ class AlgorithmSettings(Settings):
         """Client updates that make a server update."""
         raise NotImplementedError
 
+    @property
+    def reads_losses(self) -> bool:
+        """Whether the scheduler asks for the losses of client updates, so that it cannot be played ahead of them."""
+        return False
+
     def mistakes(self, population: Population, budget: Budget) -> list[str]:
         """What cannot work with this population, or within this budget, and what the promised privacy forbids:
         sentences that begin with the key within the algorithm."""
