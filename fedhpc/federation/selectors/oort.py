@@ -113,7 +113,7 @@ class Oort(Selector):
     def worth(self, explored: NDArray[np.int64], round_now: int) -> NDArray[np.float64]:
         """Util of lines 9-12, float64 [clients]."""
         utility = self.utility[explored]
-        most = np.percentile(utility, self.settings.clip_percent)
+        most = float(np.percentile(utility, self.settings.clip_percent))
         utility = np.minimum(utility, most) - utility.min()
         if utility.max() > 0:
             utility /= utility.max()
