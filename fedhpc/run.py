@@ -302,7 +302,7 @@ def _train(
         # The schedule was played ahead of the training: once more, to the target's version and no further.
         ended = settings.budget.model_copy(update={"server_updates": engine.reached})
         until = settings.model_copy(update={"budget": ended})
-        lived = _Lived(make_schedule(until, data.population), Recorder(settings.evaluation), reached=True)
+        lived = _Lived(make_schedule(until, schedule.population), Recorder(settings.evaluation), reached=True)
         _play(lived, None)
     if client.record_coreset_error:
         lived.coreset_errors = engine.coreset_errors
