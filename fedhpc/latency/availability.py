@@ -71,9 +71,11 @@ class Availability:
         [clients]; of a moment, 1 or 0."""
         end = max(start, end)
         begin, until = self._begin[clients], self._end[clients]
-        online = _overlap(begin, until, start, end)
+        online = np.full(len(clients), end - start or 1.0)
+        partly = np.flatnonzero((begin > start) | (until <= end))  # by far the fewest of those who are online
+        online[partly] = _overlap(begin[partly], until[partly], start, end)
         # At ``end`` itself too, for the sake of a moment that adjoining intervals meet at.
-        left = np.flatnonzero(until <= end)
+        left = partly[until[partly] <= end]
         place, turn = self._place[clients[left]], self._turn[clients[left]]
         while left.size:
             place, turn = self._all_after(clients[left], place, turn)
