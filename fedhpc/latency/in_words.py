@@ -59,7 +59,8 @@ def devices_words(devices: Devices) -> str:
     faster = f"; the fastest {devices.faster_percent:g} % need half the time" if devices.faster_percent else ""
     if isinstance(devices, ClusterDevices):
         return clusters.WORDS + faster
-    return f"of {len(profiles_in(devices).computation):,} profiles in {devices.path.name}{faster}"
+    count = len(profiles_in(devices).computation)
+    return f"of {count:,} {'profile' if count == 1 else 'profiles'} in {devices.path.name}{faster}"
 
 
 def latency_attributes(scenario: Scenario, clients: int, seed: int, trial: int) -> dict[str, str | float]:
