@@ -123,7 +123,9 @@ def test_the_readme_names_what_there_is() -> None:
 def test_the_readmes_scenario_with_a_deadline_loads() -> None:
     text = (ROOT / "README.md").read_text()
     (block,) = [
-        each for each in re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE) if "straggler_percent:" in each
+        each
+        for each in re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        if "straggler_percent:" in each
     ]
     scenario = Scenario.model_validate(yaml.safe_load(block)["scenarios"]["stragglers_10"])
     assert scenario.straggler_percent == 10
