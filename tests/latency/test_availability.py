@@ -115,6 +115,12 @@ def test_across_the_turn_an_interval_is_one() -> None:
     assert one.next_online(13, np.ones(1, bool)) == 15
 
 
+def test_until_needs_no_other_question_before_it() -> None:
+    intervals: list[tuple[float, float]] = [(0, 3), (3, 5), (8, 10)]
+    for now, expected in ((0, 5), (3, 5), (4, 5), (9, 15), (28, 35), (1003, 1005)):
+        assert availability([(10, intervals)]).until(0, now) == expected
+
+
 def test_clients_may_have_periods_of_their_own() -> None:
     two = availability([(10, [(2, 3)]), (7, [(2, 3)])])
     assert [two.online(at).tolist() for at in (2, 9, 12, 16, 72)] == [

@@ -34,6 +34,12 @@ def test_plain_data_come_back(tmp_path: Path, protocol: int) -> None:
     assert read_plain_pickle(written(tmp_path, content, protocol)) == content
 
 
+def test_python_2_may_have_written_it(tmp_path: Path) -> None:
+    path = tmp_path / "old.pkl"
+    path.write_bytes(b"\x80\x02}U\x05mod\xe9lK\x07s.")  # its texts were bytes
+    assert read_plain_pickle(path) == {"mod\xe9l": 7}
+
+
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_a_hostile_pickle_does_nothing(tmp_path: Path, protocol: int) -> None:
     folder = tmp_path / "made"
