@@ -70,6 +70,8 @@ class Oort(Selector):
         """The statistical utility that each of the last rounds came to."""
         self.rounds = 0
         """All of them."""
+        self.ranking = np.empty(0, np.int64)
+        """The unexplored clients, the best first; some may have been explored since."""
         self.unread: list[tuple[int, Sequence[Participation]]] = []
         """Rounds and their updates, the losses of which are not known yet."""
 
@@ -170,8 +172,7 @@ class Oort(Selector):
         self.preferred = float(np.percentile(self.durations, self.percent)) if self.percent < 100 else math.inf
         unexplored = np.flatnonzero(~self.explored)
         worth = self.trained[unexplored] * self.slowness(unexplored)
-        best_first = np.lexsort((server.chance.random(len(unexplored)), -worth))
-        self.ranking: NDArray[np.int64] = unexplored[best_first]
+        self.ranking = unexplored[np.lexsort((server.chance.random(len(unexplored)), -worth))]
 
     def uploaded(self, update: Participation, round_now: int) -> None:
         client = update.client
