@@ -35,6 +35,7 @@ from fedhpc.federation.server import Server
 from fedhpc.federation.updates import ScheduleError, ServerUpdate
 from fedhpc.federation.virtual_server import VirtualServer
 from fedhpc.federation.wall_server import Loss
+from fedhpc.latency.in_words import latency_attributes
 from fedhpc.mistakes import ExperimentError
 from fedhpc.ranks.guard import Guarded, stand_guard
 from fedhpc.ranks.world import (
@@ -139,6 +140,7 @@ def run(
                 _play(lived, files)
         if world is None or world.rank == 0:
             attributes = _attributes(experiment, settings, start, choice, started, world)
+            attributes |= latency_attributes(settings.scenario, len(start.population), settings.seed, settings.trial)
             attributes |= lived.attributes
             attributes["updates_waiting"] = lived.schedule.totals.updates_waiting
             if (deadline := lived.schedule.deadline) is not None:
@@ -302,7 +304,7 @@ def _train(
         # The schedule was played ahead of the training: once more, to the target's version and no further.
         ended = settings.budget.model_copy(update={"server_updates": engine.reached})
         until = settings.model_copy(update={"budget": ended})
-        lived = _Lived(make_schedule(until, data.population), Recorder(settings.evaluation), reached=True)
+        lived = _Lived(make_schedule(until, schedule.population), Recorder(settings.evaluation), reached=True)
         _play(lived, None)
     if client.record_coreset_error:
         lived.coreset_errors = engine.coreset_errors

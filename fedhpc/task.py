@@ -9,6 +9,7 @@ from fedhpc.data.settings import (
     DataFile,
     Digits,
     DrawnPartition,
+    FedScaleMapping,
     Partition,
     Source,
     Stragglers,
@@ -37,6 +38,8 @@ class Classification(Settings):
             raise ValueError("partition.kind: by_column needs data that bring clients along; take iid, say")
         if isinstance(partition, ByColumn) and isinstance(data, DataFile) and data.client is None:
             raise ValueError("data.client: missing; partition.kind by_column needs the column that names the client")
+        if isinstance(partition, FedScaleMapping) and data is not None and not isinstance(data, DataFile):
+            raise ValueError("partition.kind: fedscale names the rows of a data file; take data of source file, or iid")
         return partition
 
     @field_validator("stragglers")

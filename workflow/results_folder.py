@@ -7,9 +7,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from fedhpc.data.fedscale_mapping import find_mapping
 from fedhpc.data.paths import find_data
 from fedhpc.data.preparation import fingerprint_of
-from fedhpc.data.settings import DataFile, TextFile
+from fedhpc.data.settings import DataFile, FedScaleMapping, TextFile
 from fedhpc.experiment import Experiment, Pair, Run, dump_experiment, load_experiment
 from fedhpc.mistakes import ExperimentError, nearest
 from fedhpc.store.choice import Choice, choice_of, read_choice
@@ -45,7 +46,11 @@ def write_experiment(experiment: Experiment, folder: Path) -> None:
     if isinstance(task, Classification) and isinstance(task.data, DataFile | TextFile):
         found = find_data(task.data.path, experiment.file.parent).resolve()
         task = task.model_copy(update={"data": task.data.model_copy(update={"path": found})})
-    text = dump_experiment(experiment.model_copy(update={"task": task}))
+    if isinstance(task, Classification) and isinstance(task.partition, FedScaleMapping):
+        found = find_mapping(task.partition, experiment.file.parent).resolve()
+        task = task.model_copy(update={"partition": task.partition.model_copy(update={"path": found})})
+    scenarios = {name: experiment.located(name) for name in experiment.scenarios}
+    text = dump_experiment(experiment.model_copy(update={"task": task, "scenarios": scenarios}))
     with replacing(folder / EXPERIMENT) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
@@ -179,7 +184,8 @@ def _changes(before: Experiment | None, now: Experiment, run: Run) -> list[str]:
 
 
 def _comparable(experiment: Experiment) -> dict[str, Any]:
-    return experiment.model_dump(mode="json", exclude={"task": {"data": {"path"}}})
+    of_scenarios = {"__all__": {"devices": {"path"}, "availability": {"path"}}}
+    return experiment.model_dump(mode="json", exclude={"task": {"data": {"path"}}, "scenarios": of_scenarios})
 
 
 def _compared(key: str, old: Any, new: Any) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from fedhpc.analysis.figures import COLOURS
+from fedhpc.analysis.lines import COLOURS
 from fedhpc.analysis.time_unit import TimeUnit, time_unit
 from fedhpc.store.replacing import replacing
 

@@ -6,10 +6,13 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
+from fedhpc.analysis.clients_figure import clients_figure
 from fedhpc.analysis.comparison import compare
 from fedhpc.analysis.comparison_table import csv_comparisons, format_comparisons
 from fedhpc.analysis.durations_figure import durations_figure
 from fedhpc.analysis.figures import accuracy_figure
+from fedhpc.analysis.resource_table import csv_resource_table, format_resource_table, resource_table
+from fedhpc.analysis.resources_figure import resources_figure
 from fedhpc.analysis.table import closing_table, csv_table, format_table
 from fedhpc.analysis.target_table import Target, csv_target_table, format_target_table, target_table
 from fedhpc.analysis.time_unit import time_unit
@@ -19,20 +22,23 @@ from fedhpc.store.replacing import replacing
 
 
 def write_report(folder: Path, published: Sequence[Published] = (), target: Target | None = None) -> str:
-    """Writes ``FOLDER/report/table.txt``, ``table.csv``, ``durations.png`` where clients were heard, and
-    ``accuracy.png`` where something was learned; with ``published``, the experiment's, also
-    ``comparison.txt`` and ``comparison.csv``; with a target, ``target.txt`` and ``target.csv``.
+    """Writes ``FOLDER/report/table.txt``, ``resources.txt`` (what the clients spent), ``clients.png``,
+    ``durations.png`` where clients were heard, and ``accuracy.png`` and ``resources.png`` where something was learned;
+    with ``published``, the experiment's, also ``comparison.txt``; with a target, ``target.txt``. Each table is there
+    as ``.csv`` too.
 
-    Returns the tables as text. Raises FileNotFoundError where the folder holds no result, and NotMeasured where no run
-    has the target's metric.
+    Returns the tables as text, but for the resources. Raises FileNotFoundError where the folder holds no result, and
+    NotMeasured where no run has the target's metric.
     """
     dataset = open_experiment(folder)
     tables = _tables(dataset, published, target)
-    for name, (text, comma_separated) in tables.items():
+    for name, (text, comma_separated) in {**tables, "resources": _resources(dataset, target)}.items():
         _write(folder / "report" / f"{name}.txt", text)
         _write(folder / "report" / f"{name}.csv", comma_separated)
     if "total_accuracy" in dataset:
         accuracy_figure(dataset, folder / "report" / "accuracy.png")
+        resources_figure(dataset, folder / "report" / "resources.png")
+    clients_figure(dataset, folder / "report" / "clients.png")
     if np.isfinite(dataset["duration"].values).any():
         durations_figure(dataset, folder / "report" / "durations.png")
     return "\n".join(text for text, _ in tables.values())
@@ -49,6 +55,11 @@ def _tables(dataset: xr.Dataset, published: Sequence[Published], target: Target 
         comparisons = [compare(dataset, block, published_table(block.table)) for block in published]
         tables["comparison"] = format_comparisons(comparisons), csv_comparisons(comparisons)
     return tables
+
+
+def _resources(dataset: xr.Dataset, target: Target | None) -> tuple[str, str]:
+    rows, units = resource_table(dataset, target), (time_unit(dataset, "resource_used"), time_unit(dataset))
+    return format_resource_table(rows, target, *units), csv_resource_table(rows, target)
 
 
 def _write(path: Path, text: str) -> None:

@@ -87,7 +87,7 @@ def format_target_table(rows: list[TargetRow], target: Target, unit: TimeUnit = 
             row.scenario if index == 0 or rows[index - 1].scenario != row.scenario else "",
             row.algorithm,
             _told(row.client_trips, ",.0f"),
-            _time_told(row.virtual_hours, unit),
+            time_told(row.virtual_hours, unit),
             f"{row.reached}/{row.finished}",
         ]
         for index, row in enumerate(rows)
@@ -122,7 +122,8 @@ def _told(count: TargetCount, form: str) -> str:
     return f"> {count.spent:{form}}" if np.isinf(count.median) else f"{count.median:{form}}"
 
 
-def _time_told(count: TargetCount, unit: TimeUnit) -> str:
+def time_told(count: TargetCount, unit: TimeUnit) -> str:
+    """A count of hours in the unit, ``> what was spent`` where the target was not reached, ``-`` without trials."""
     if np.isnan(count.median):
         return "-"
     median, spent = 3600 * count.median, 3600 * count.spent

@@ -24,9 +24,10 @@ class TimeUnit(NamedTuple):
 VIRTUAL_HOURS = TimeUnit("virtual hours", _HOUR)
 
 
-def time_unit(dataset: xr.Dataset) -> TimeUnit:
-    """That of an experiment (``open_experiment``), by its longest run; virtual unless its clock was real."""
+def time_unit(dataset: xr.Dataset, of: str = "time") -> TimeUnit:
+    """That of an experiment (``open_experiment``) for its variable ``of``, by the largest of any run; virtual unless
+    its clock was real."""
     kind = "" if dataset.attrs.get("clock") == "wall" else "virtual "
-    times = dataset["time"].values
+    times = dataset[of].values
     is_long = np.nanmax(times, initial=0.0) >= _HOUR
     return TimeUnit(f"{kind}hours", _HOUR) if is_long else TimeUnit(f"{kind}seconds", 1.0)

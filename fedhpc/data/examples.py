@@ -1,9 +1,20 @@
 """What every source of data loads into."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+class FileRows(NamedTuple):
+    """Which row of its file an example is: ``of_example``, int64 [examples], of ``total`` rows, those included that are
+    no examples because a value is missing. ``names``: what the file calls its rows, str [total], of which held-out ones
+    may have the empty string; None where it does not say."""
+
+    of_example: NDArray[np.int64]
+    total: int
+    names: NDArray[np.str_] | None
 
 
 @dataclass(frozen=True)
@@ -13,6 +24,7 @@ class Examples:
     ``features``: float32 [examples, *shape]. ``labels``: int64 [examples], each in 0..classes-1. ``held_out``: bool
     [examples]. ``class_names``: what the labels were called, [classes]. ``clients``: int64 [examples], an index into
     ``client_names``; held-out examples need none, and may have -1. None where the data's clients are not used.
+    ``file_rows`` is for examples that are the rows of a data file.
     """
 
     features: NDArray[np.float32]
@@ -21,3 +33,4 @@ class Examples:
     class_names: tuple[str, ...]
     clients: NDArray[np.int64] | None = None
     client_names: tuple[str, ...] = ()
+    file_rows: FileRows | None = None

@@ -1,5 +1,7 @@
 """A partition in a line: what was asked for, and what the clients got."""
 
+from pathlib import Path
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +11,7 @@ from fedhpc.data.settings import Partition
 def asked(partition: Partition) -> str:
     """``class_partition (least_classes 3, most_classes 5, ...)``: the kind and its own keys."""
     keys = partition.model_dump(exclude={"kind", "clients", "each_trial", "empty_clients"})
-    own = ", ".join(f"{key} {value:g}" for key, value in keys.items() if value is not None)
+    own = ", ".join(f"{key} {_told(value)}" for key, value in keys.items() if value is not None)
     return f"{partition.kind} ({own})" if own else partition.kind
 
 
@@ -24,6 +26,12 @@ def dealt(counts: NDArray[np.int64]) -> str:
         middle = "" if held.min() == held.max() else f" (median {np.median(held):,.0f})"
         words += f" with {_range(held, 'training example')}{middle} of {_range(classes[sizes > 0], 'class', 'classes')}"
     return f"{words}; {empty:,} of them {'is' if empty == 1 else 'are'} empty" if empty else words
+
+
+def _told(value: float | str | Path) -> str:
+    if isinstance(value, Path):
+        return value.name
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def _range(values: NDArray[np.int64], noun: str, nouns: str | None = None) -> str:

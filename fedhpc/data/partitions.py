@@ -1,4 +1,4 @@
-"""How examples are dealt to clients: pure functions of labels, settings and a random stream.
+"""How examples are dealt to clients who share none: pure functions of labels, settings and a random stream.
 
 All give the client of each example, int64 [examples], for ``labels``, int64 [examples]. The classes are those that
 occur in ``labels``; examples that stay unused have the client -1.
@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpc.data.settings import IID, ClassPartition, Dirichlet, DrawnPartition, DualDirichlet, TwoClasses
+from fedhpc.data.settings import IID, ClassPartition, DealtPartition, Dirichlet, DualDirichlet, TwoClasses
 
 MOST_DRAWS = 1_000
 """Partitions drawn before it is given up that every client gets an example."""
@@ -22,8 +22,8 @@ class ImpossiblePartition(ValueError):
     """These examples cannot be dealt in this way. The sentence begins with the partition's key that can mend it."""
 
 
-def owners(partition: DrawnPartition, labels: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
-    """The client of each example by any partition that is drawn. Raises ImpossiblePartition."""
+def owners(partition: DealtPartition, labels: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
+    """The client of each example by any partition that gives an example to one client. Raises ImpossiblePartition."""
     match partition:
         case IID():
             return iid(partition, labels, generator)

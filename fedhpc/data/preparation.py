@@ -1,9 +1,10 @@
 """A task's data made ready once: loaded, partitioned, ordered by client, and kept in a file that ranks map.
 
 1. load the source's examples, training and held-out;
-2. give the training examples their clients (the partition);
+2. give the training examples their clients (the partition), who may hold copies of the same ones;
 3. choose the straggler clients and take the straggler classes from the others;
-4. write the examples client by client, under a name that tells everything they depend on.
+4. write the examples client by client, each one's in the source's order, under a name that tells everything they
+   depend on.
 """
 
 import hashlib
@@ -12,7 +13,6 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from fedhpc.data.examples import Examples
 from fedhpc.data.federated import MAPPED, open_population, open_prepared
-from fedhpc.data.partitions import ImpossiblePartition, owners
-from fedhpc.data.paths import find_data
-from fedhpc.data.settings import ByColumn, DataFile, Partition, Stragglers, TextFile
+from fedhpc.data.fedscale_mapping import find_mapping
+from fedhpc.data.holdings import holdings
+from fedhpc.data.paths import content_of, find_data
+from fedhpc.data.settings import ByColumn, DataFile, FedScaleMapping, Stragglers, TextFile
 from fedhpc.data.sources import load
 from fedhpc.data.stragglers import kept_examples, straggler_clients
 from fedhpc.federation.population import Population
@@ -44,18 +45,24 @@ _BLOCK = 4096
 
 
 def fingerprint(task: Classification, base: Path) -> str:
-    """The content of the task's data source, in short: a file's SHA-256, or a built-in source's name.
+    """The content of the task's data source, in short: a file's SHA-256, or a built-in source's name; and the SHA-256
+    of a mapping file beside it.
 
     Paths resolve against ``base``, the experiment file's folder. Raises ExperimentError where the file is missing.
     """
-    if not isinstance(task.data, DataFile | TextFile):
-        return task.data.source
-    path = find_data(task.data.path, base)
+    content: str = task.data.source
+    if isinstance(task.data, DataFile | TextFile):
+        content = _fingerprint(find_data(task.data.path, base), "task.data.path")
+    if isinstance(task.partition, FedScaleMapping):
+        content += " " + _fingerprint(find_mapping(task.partition, base), "task.partition.path")
+    return content
+
+
+def _fingerprint(path: Path, key: str) -> str:
     try:
-        status = path.stat()
-        return _content(path, status.st_size, status.st_mtime_ns)
+        return content_of(path)
     except OSError as error:
-        raise ExperimentError(path, [f"task.data.path: the file cannot be read: {error.strerror}"]) from None
+        raise ExperimentError(path, [f"{key}: the file cannot be read: {error.strerror}"]) from None
 
 
 def fingerprint_of(experiment: "Experiment") -> str:
@@ -90,13 +97,6 @@ def _told_of(file: Path) -> Iterator[None]:
         raise type(error)(file, error.mistakes) from None
 
 
-@lru_cache(maxsize=8)
-def _content(path: Path, size: int, modified: int) -> str:
-    """The file's SHA-256; size and time of change keep a file that was written anew from being taken for the old."""
-    with path.open("rb") as file:
-        return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def prepare(task: Classification, seed: int, base: Path, folder: Path, trial: int = 0) -> Path:
     """The prepared file of this task's data, written if it is not there yet; see ``open_prepared``.
 
@@ -110,9 +110,8 @@ def prepare(task: Classification, seed: int, base: Path, folder: Path, trial: in
         return path
     keeps_clients = isinstance(task.partition, ByColumn)
     examples = load(task.data, keeps_clients, sequential(seed, 0, Purpose.HELD_OUT), base)
-    owner, names = _owners(examples, task.partition, sequential(seed, trial, Purpose.PARTITION), base)
-    dealt = owner >= 0
-    training, owner = np.flatnonzero(~examples.held_out)[dealt], owner[dealt]
+    generator = sequential(seed, trial, Purpose.PARTITION)
+    training, owner, names = holdings(examples, task.partition, generator, base)
     labels = examples.labels[training]
     classes: list[int] = []
     stragglers, kept = np.zeros(len(names), bool), np.ones(len(labels), bool)
@@ -122,7 +121,7 @@ def prepare(task: Classification, seed: int, base: Path, folder: Path, trial: in
         kept = kept_examples(labels, owner, stragglers, classes)
     training, owner = training[kept], owner[kept]
     with _published(path) as file:
-        _write_examples(file, "", examples, training[np.argsort(owner, kind="stable")])
+        _write_examples(file, "", examples, training[np.lexsort((training, owner))])
         _write_examples(file, "test_", examples, np.flatnonzero(examples.held_out))
         file["offsets"] = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(names)))])
         file["stragglers"] = stragglers
@@ -140,30 +139,15 @@ def population_of(task: Task, prepared: Path | None) -> Population:
         return Population(np.full(task.clients, task.examples), stragglers)
     if prepared is None:
         raise ValueError("the population of a classification task is known once its data are prepared")
-    return open_population(prepared)
+    return open_population(prepared, task.model)
 
 
 def _digest(task: Classification, seed: int, trial: int, content: str) -> str:
-    settings = task.model_dump(mode="json", include={"data", "partition", "stragglers"}, exclude={"data": {"path"}})
+    paths = {"data": {"path"}, "partition": {"path"}}
+    settings = task.model_dump(mode="json", include={"data", "partition", "stragglers"}, exclude=paths)
     # Trial 0's has none in its name, as when all trials shared one file.
     parts = [FORMAT, settings, seed, content, *([trial] if trial else [])]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def _owners(
-    examples: Examples, partition: Partition, generator: np.random.Generator, base: Path
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The client of each training example, -1 for none, and the clients' names. Raises ExperimentError where the
-    examples cannot be dealt."""
-    labels = examples.labels[~examples.held_out]
-    if isinstance(partition, ByColumn):
-        assert examples.clients is not None  # a source that brings no clients was refused with the settings
-        return examples.clients[~examples.held_out], examples.client_names
-    try:
-        owner = owners(partition, labels, generator)
-    except ImpossiblePartition as error:
-        raise ExperimentError(base, [f"task.partition.{error}"]) from None
-    return owner, tuple(str(client) for client in range(partition.clients))
 
 
 def _straggler_classes(

@@ -40,7 +40,9 @@ class DataFile(Settings):
 
     HDF5 and NPZ hold arrays of equal first dimension; ``features`` names one of them, or lists several to stand side
     by side. In a CSV, ``features`` names columns, or is ``"*"`` for every column not named elsewhere. ``columns``
-    picks columns of the features by their number, where not all are wanted.
+    picks columns of the features by their number, where not all are wanted. ``client`` names the column of the clients,
+    which the partition ``by_column`` takes, and ``sample`` that of the examples' own names, by which a mapping file
+    calls them (``fedscale``).
 
     Held-out examples come in one of three ways. Separate arrays (``x_train``, ``x_test``) are named with ``{split}``
     in place of the word: ``features: x_{split}``. Or ``split`` names a column, and the rows that hold
@@ -58,11 +60,20 @@ class DataFile(Settings):
     columns: list[Annotated[int, Field(ge=0)]] | None = Field(None, min_length=1)
     label: str
     client: str | None = None
+    sample: str | None = None
     split: str | None = None
     held_out_value: str | int | None = None
     held_out: float | None = Field(None, gt=0, lt=1)
     scaling: Literal["none", "unit", "standard"] = "none"
     drop_missing: bool = False
+
+    @model_serializer(mode="wrap")
+    def _without_what_changes_nothing(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # So that results from before this key was there are still those of the same settings (law 5).
+        content: dict[str, Any] = written(self)
+        if content.get("sample", "") is None:
+            del content["sample"]
+        return content
 
     @property
     def feature_names(self) -> list[str]:
@@ -89,7 +100,8 @@ class DataFile(Settings):
 
     @model_validator(mode="after")
     def _held_out_in_one_way(self) -> Self:
-        named = {"label": [self.label], "features": self.feature_names, "client": [self.client] if self.client else []}
+        named = {"label": [self.label], "features": self.feature_names}
+        named |= {key: [name] for key, name in (("client", self.client), ("sample", self.sample)) if name}
         templates = {key: "{split}" in name for key, names in named.items() for name in names}
         if any(templates.values()) and not all(templates.values()):
             key = next(key for key, is_template in templates.items() if not is_template)
@@ -227,14 +239,62 @@ class TwoClasses(_Drawn):
         return most
 
 
+ZIPF_EXPONENT = 1.95
+"""RELAY's (section 5.1)."""
+
+
+class LabelLimited(_Drawn):
+    """RELAY's label-limited mapping (Abdelmoniem et al. 2021, section 5.1, D3): each client draws so many ``labels`` of
+    its own and then its ``examples`` of them, independently of the others, so that clients may hold the same example.
+
+    ``distribution`` says how many of which label: ``balanced`` equal numbers (L1; they differ by at most one),
+    ``uniform`` a label drawn evenly for each example (L2), ``zipf`` one drawn with chances proportional to
+    rank^-``exponent`` of the labels in the client's own random order (L3). Without ``examples`` each client holds the
+    training examples divided by the clients, rounded down. No client holds an example twice as long as the class has
+    enough.
+    """
+
+    kind: Literal["label_limited"]
+    clients: int = Field(ge=1, le=10**6)
+    labels: int = Field(ge=1, le=10**6)
+    examples: int | None = Field(None, ge=1, le=10**9)
+    distribution: Literal["balanced", "uniform", "zipf"]
+    exponent: float | None = Field(None, gt=0, le=100, validate_default=True)
+    each_trial: bool = False
+
+    @field_validator("exponent")
+    @classmethod
+    def _exponent_is_zipfs(cls, exponent: float | None, others: ValidationInfo) -> float | None:
+        if others.data.get("distribution") == "zipf":
+            return ZIPF_EXPONENT if exponent is None else exponent
+        if exponent is not None and "distribution" in others.data:
+            raise ValueError(f"{exponent:g} is for distribution zipf; leave it out, or take zipf")
+        return exponent
+
+
 class ByColumn(Settings):
     """The clients that the data bring along: one client for each value of the source's client column."""
 
     kind: Literal["by_column"]
 
 
-DrawnPartition = IID | Dirichlet | ClassPartition | DualDirichlet | TwoClasses
-Partition = Annotated[DrawnPartition | ByColumn, Field(discriminator="kind")]
+class FedScaleMapping(Settings):
+    """The clients of a mapping file of FedScale (Lai et al. 2022): comma-separated values, a line an example of a
+    client, under the heading ``client_id,sample_path,label_name,label_id``. The labels are those of the data.
+
+    A sample is named as in the data's column ``sample``, or by its row's number, from 0, where the data name no such
+    column. Held-out examples stay held out, and training examples that the file does not name are nobody's.
+    """
+
+    kind: Literal["fedscale"]
+    path: Path
+
+
+DealtPartition = IID | Dirichlet | ClassPartition | DualDirichlet | TwoClasses
+"""Of an example there is one client at most."""
+
+DrawnPartition = DealtPartition | LabelLimited
+Partition = Annotated[DrawnPartition | ByColumn | FedScaleMapping, Field(discriminator="kind")]
 
 
 class Stragglers(Settings):

@@ -2,7 +2,8 @@
 
 T = T_communication + C + T_per_example * examples + T_per_step * steps (Hard et al., section 3.1; FedCompass,
 section 5.1), with factors that are drawn anew at each participation. Where the scenario gives clients a capability, an
-example takes one over it more (FedCore, section 3.1).
+example takes one over it more (FedCore, section 3.1); where it gives them devices, a step takes longer by the device's
+computation, and the participation by its communication (RELAY, section 5.1).
 
 A time limit (Hard et al., section 2.1) gives a client as many mini-batches as fit it under the factors of this very
 participation: more than its epochs or steps where there is time and it may, never fewer than one batch, and never more
@@ -11,13 +12,17 @@ than ``client.steps`` may ask for.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from copy import copy
 from functools import cache, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedhpc.clients.settings import MOST_STEPS, ClientSettings
 from fedhpc.federation.deadline import DeadlineWork, deadline_of, work_by_deadline
 from fedhpc.federation.population import Population
+from fedhpc.latency.device_settings import Devices
+from fedhpc.latency.devices import DeviceTimes, device_times
 from fedhpc.latency.sampler import LatencySampler, capability_of
 from fedhpc.latency.scenario import Scenario
 from fedhpc.streams import Purpose, sequential
@@ -25,6 +30,15 @@ from fedhpc.streams import Purpose, sequential
 PERCENTILE_DRAWS = 20_000
 _CLIENTS_REMEMBERED = 2**14
 _WITH_OVERHEAD = "overhead_and_computation"
+
+
+def device_times_of(
+    devices: Devices, client: ClientSettings, population: Population, seed: int, trial: int
+) -> DeviceTimes:
+    """What the devices of a trial's clients take for this work. Raises as ``devices_of`` does."""
+    held, of_client = np.unique(population.examples, return_inverse=True)
+    steps = np.array([client.local_steps(examples) for examples in held.tolist()])[of_client]
+    return device_times(devices, steps, client.batch_size, population.parameters, seed, trial)
 
 
 class ClientTime:
@@ -55,12 +69,15 @@ class ClientTime:
         latency = LatencySampler(scenario, population, seed, trial)
         self._duration, self._factors = latency.duration, latency.factors
         self._population = population
-        self._profiled = LatencySampler(scenario, population, seed, trial, Purpose.PROFILE).duration
+        self._profiler = LatencySampler(scenario, population, seed, trial, Purpose.PROFILE)
         self.limit: float | None = None
         self._overhead_counts = False
         self._capability: Callable[[int], float] | None = None
         if scenario.capability is not None:
             self._capability = capability_of(scenario.capability, population, seed, trial)
+        self._devices: DeviceTimes | None = None
+        if scenario.devices is not None:
+            self._devices = device_times_of(scenario.devices, client, population, seed, trial)
         self.deadline: float | None = None
         self.work_by_deadline: Callable[[int], DeadlineWork | None] | None = None
         if self._capability is not None and scenario.straggler_percent is not None and client.epochs is not None:
@@ -75,7 +92,7 @@ class ClientTime:
                 times = [*self._ordinary_times(scenario, population, seed, trial)]
                 self.limit = float(np.percentile(times, client.time_limit.percentile)) if times else 0.0
 
-        self._is_ordinary = self.limit is None and self._capability is None
+        self._is_ordinary = self.limit is None and self._capability is None and self._devices is None
 
     def of(self, client: int, participation: int, examples: int, steps: int | None = None) -> tuple[int, float]:
         """The mini-batches that a client with so many examples takes, and virtual seconds from download to upload.
@@ -99,11 +116,15 @@ class ClientTime:
         seconds = self._duration(client, participation, processed, steps)
         if self._capability is not None:
             seconds += processed / self._capability(client)
+        if self._devices is not None:
+            seconds += self._devices.seconds(client, steps)
         return steps, seconds
 
     def _of_limited(self, limit: float, client: int, participation: int, examples: int) -> tuple[int, float]:
         communication, overhead, per_example, per_step = self._factors(client, participation)
         per_example += self._by_capability(client)
+        per_step += self._step_by_device(client)
+        communication += 0.0 if self._devices is None else self._devices.seconds(client, 0)
         spent = overhead if self._overhead_counts else 0.0
         steps, processed = self._work_within(limit, examples, spent, per_example, per_step)
         return steps, communication + overhead + per_example * processed + per_step * steps
@@ -114,13 +135,26 @@ class ClientTime:
         found = []
         for client, examples in enumerate(self._population.examples.tolist()):
             steps, processed = self._work(examples)
-            seconds = self._profiled(client, 0, processed, steps) + self._by_capability(client) * processed
+            seconds = self._profiler.duration(client, 0, processed, steps) + self._by_capability(client) * processed
+            seconds += 0.0 if self._devices is None else self._devices.seconds(client, steps)
             found.append(seconds / steps)
         return found
+
+    def durations(self) -> NDArray[np.float64]:
+        """Virtual seconds from download to upload of every client's work, float64 [clients]: those of one
+        participation, drawn for this alone and before any speed changed."""
+        foretold = copy(self)
+        foretold._duration, foretold._factors = self._profiler.duration, self._profiler.factors
+        examples = self._population.examples.tolist()
+        return np.array([foretold.of(client, 0, held)[1] for client, held in enumerate(examples)])
 
     def _by_capability(self, client: int) -> float:
         """Virtual seconds that an example takes the client by its capability."""
         return 0.0 if self._capability is None else 1 / self._capability(client)
+
+    def _step_by_device(self, client: int) -> float:
+        """Virtual seconds that a mini-batch takes the client by its device."""
+        return 0.0 if self._devices is None else self._devices.per_step.item(client)
 
     def _by_deadline(
         self, deadline: float, population: Population, convex: bool
@@ -176,5 +210,6 @@ class ClientTime:
             if steps:
                 _, overhead, per_example, per_step = factors(client, draw)
                 per_example += self._by_capability(client)
+                per_step += self._step_by_device(client)
                 spent = overhead if overhead_counts else 0.0
                 yield spent + per_example * processed + per_step * steps

@@ -92,7 +92,9 @@ class ServerUpdate:
     nobody will ask for any more. ``teachers`` says which round's delta each teacher is made of that clients which start
     from this version are distilled from, by the teacher's id. ``moves_to_clients``: the global model moves to the
     clients' models rather than along their deltas (FedAsync). ``tree_step`` counts (tree, server updates in it) from
-    (0, 1), where noise comes from trees. ``tier``: the updates, all from one version, make a tier's model.
+    (0, 1), where noise comes from trees. ``tier``: the updates, all from one version, make a tier's model. ``boost`` is
+    beta of RELAY's equation 2: the updates are then fresh ones (staleness 0) first and stale ones after them, and the
+    weights, 1 of a fresh one and (1 - beta) / (tau + 1) of a stale one, are neither boosted nor normalised yet.
     """
 
     version: int
@@ -109,3 +111,4 @@ class ServerUpdate:
     moves_to_clients: bool = False
     tree_step: tuple[int, int] = (0, 0)
     tier: TierStep | None = None
+    boost: float | None = None

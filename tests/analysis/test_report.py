@@ -9,7 +9,16 @@ from fedhpc.store.run_file import write_run
 from tests.analysis.test_table import small_sweep
 from tests.store.records import null_record, run_path
 
-REPORT = ["accuracy.png", "durations.png", "table.csv", "table.txt"]
+REPORT = [
+    "accuracy.png",
+    "clients.png",
+    "durations.png",
+    "resources.csv",
+    "resources.png",
+    "resources.txt",
+    "table.csv",
+    "table.txt",
+]
 
 
 def test_a_report_is_a_table_and_a_picture(tmp_path: Path) -> None:
@@ -22,11 +31,13 @@ def test_a_report_is_a_table_and_a_picture(tmp_path: Path) -> None:
     assert write_report(tmp_path) == text
 
 
-def test_a_null_task_has_a_table_only(tmp_path: Path) -> None:
+def test_a_null_task_has_no_accuracy_to_draw(tmp_path: Path) -> None:
     run = null_record()
     write_run(run_path(tmp_path, run), run)
     write_report(tmp_path)
-    assert sorted(file.name for file in (tmp_path / "report").iterdir()) == REPORT[1:]
+    assert sorted(file.name for file in (tmp_path / "report").iterdir()) == [
+        name for name in REPORT if name not in ("accuracy.png", "resources.png")
+    ]
 
 
 def test_a_folder_without_results_has_no_report(tmp_path: Path) -> None:
@@ -40,6 +51,7 @@ def test_the_papers_table_and_a_target_are_written_where_they_are_asked_for(tmp_
     block = {"table": "hard_table_22", "scenario": "slow", "rows": {"fedavg": "FedAvg", "fedbuff": "FedBuff"}}
     text = write_report(tmp_path, [Published.model_validate(block)], Target("total_accuracy", 0.8))
     written = {file.name: file.read_text() for file in (tmp_path / "report").glob("*.txt")}
+    assert "used to total_accuracy 0.8" in written["resources.txt"]
     assert text == "\n".join(written[name] for name in ("table.txt", "target.txt", "comparison.txt"))
     # By hand: fedavg's straggler accuracies end at 0.5, 0.25 and 0.375; the paper's FedAvg at 46.9 %.
     assert "37.5 [25.0, 50.0]" in written["comparison.txt"]

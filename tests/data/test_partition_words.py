@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fedhpc.data.partition_words import asked, dealt
-from fedhpc.data.settings import IID, ByColumn, ClassPartition, TwoClasses
+from fedhpc.data.settings import IID, ByColumn, ClassPartition, FedScaleMapping, LabelLimited, TwoClasses
 
 
 def test_what_was_asked_for():
@@ -12,6 +12,11 @@ def test_what_was_asked_for():
     assert asked(TwoClasses(kind="two_classes", clients=4, most=50)) == "two_classes (least 5, sigma 1.5, most 50)"
     partition = ClassPartition(kind="class_partition", clients=5, least_classes=2, most_classes=4, empty_clients=True)
     assert asked(partition) == "class_partition (least_classes 2, most_classes 4, mean 10, std 3)"
+    limited = LabelLimited(kind="label_limited", clients=5, labels=2, distribution="zipf", examples=60)
+    assert asked(limited) == "label_limited (labels 2, examples 60, distribution zipf, exponent 1.95)"
+    balanced = LabelLimited(kind="label_limited", clients=5, labels=2, distribution="balanced")
+    assert asked(balanced) == "label_limited (labels 2, distribution balanced)"
+    assert asked(FedScaleMapping(kind="fedscale", path="/far/away/train.csv")) == "fedscale (path train.csv)"
 
 
 @pytest.mark.parametrize(

@@ -321,6 +321,36 @@ def test_examples_that_nobody_gets_are_left_out(csv, opened):
     assert stragglers.class_counts.tolist() == [[5, 3], [5, 0]]
 
 
+def test_clients_may_hold_copies_of_the_same_examples(csv, opened):
+    partition = {"kind": "label_limited", "clients": 4, "labels": 2, "examples": 3, "distribution": "uniform"}
+    rows = [f"{number},{int(number % 3)},a,0" for number in range(12)] + ["99,0,a,1"]
+    csv.write_text("\n".join(["x,y,c,s", *rows]) + "\n")
+    data = opened(CSV, partition)
+    assert data.offsets.tolist() == [0, 3, 6, 9, 12]
+    assert data.labels.tolist() == (data.features[:, 0] % 3).tolist()
+    assert len(set(data.features[:, 0].tolist())) < 12
+    for start in range(0, 12, 3):
+        own = data.features[start : start + 3, 0].tolist()
+        assert own == sorted(set(own))
+    # Straggler clients keep their copies of a straggler class, and all others lose theirs.
+    (held,) = (data.class_counts[:, 0],)
+    stragglers = opened(CSV, partition, {"classes": [0], "clients": 1})
+    (straggler,) = np.flatnonzero(stragglers.stragglers)
+    assert held[straggler] == held.max() > 0
+    expected = data.class_counts
+    expected[np.arange(4) != straggler, 0] = 0
+    assert stragglers.class_counts.tolist() == expected.tolist()
+
+
+def test_copies_are_drawn_anew_in_each_trial(task, tmp_path):
+    partition = {"kind": "label_limited", "clients": 20, "labels": 3, "distribution": "zipf", "each_trial": True}
+    paths = [prepare(task(DIGITS, partition), 0, tmp_path, tmp_path / "out", trial) for trial in (0, 1)]
+    zero, one = map(open_prepared, paths)
+    assert zero.offsets.tolist() == one.offsets.tolist() == list(range(0, 20 * 71 + 1, 71))  # 1,438 // 20
+    assert zero.labels.tolist() != one.labels.tolist()
+    np.testing.assert_array_equal(zero.test_features, one.test_features)
+
+
 def test_what_cannot_be_dealt_is_told_of_the_partition(csv, task, tmp_path):
     partition = {"kind": "class_partition", "clients": 3, "least_classes": 1, "most_classes": 4}
     with pytest.raises(ExperimentError) as error:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpc.data.examples import Examples
+from fedhpc.data.examples import Examples, FileRows
 from fedhpc.data.held_out import share_of_all, share_of_each
 from fedhpc.data.settings import DataFile
 from fedhpc.data.sources.array_file import open_arrays, read_arrays
@@ -26,6 +26,7 @@ def load_data_file(settings: DataFile, path: Path, keeps_clients: bool, generato
     rows, held_out = _read(settings, path)
     if not len(rows.features):
         raise mistake(path, "path", "the file holds no examples")
+    names = rows.columns["sample"].astype(str) if settings.sample is not None else None
     rows = Rows(_chosen_columns(rows.features, settings.columns, path), rows.columns)
     keep = _complete(rows, held_out, keeps_clients, settings.drop_missing, path)
     features = rows.features[keep]
@@ -50,15 +51,16 @@ def load_data_file(settings: DataFile, path: Path, keeps_clients: bool, generato
     features = scaled(features, ~held_out, settings.scaling)
     if not np.isfinite(features).all():
         raise mistake(path, "features", "some values are infinite, or too large for 32-bit numbers")
-    return Examples(features, labels, held_out, class_names, clients, client_names)
+    file_rows = FileRows(np.flatnonzero(keep), len(keep), names)
+    return Examples(features, labels, held_out, class_names, clients, client_names, file_rows)
 
 
 def _read(settings: DataFile, path: Path) -> tuple[Rows, NDArray[np.bool_] | None]:
     """The file's rows, and which are held out where the file says so."""
     columns = [
         Named(key, column)
-        for key, column in (("label", settings.label), ("client", settings.client), ("split", settings.split))
-        if column is not None
+        for key in ("label", "client", "sample", "split")
+        if (column := getattr(settings, key)) is not None
     ]
     if path.suffix.lower() == ".csv":
         rows = read_csv(path, settings.feature_names, columns)
@@ -80,7 +82,8 @@ def _read(settings: DataFile, path: Path) -> tuple[Rows, NDArray[np.bool_] | Non
 
 
 def _read_both(features: list[str], columns: list[Named], path: Path) -> tuple[Rows, NDArray[np.bool_]]:
-    """Training rows, then held-out ones, from the arrays named for them. A held-out row needs no client."""
+    """Training rows, then held-out ones, from the arrays named for them. A held-out row needs no client and no
+    name."""
     with open_arrays(path) as arrays:
         train, test = (
             read_arrays(
@@ -88,7 +91,7 @@ def _read_both(features: list[str], columns: list[Named], path: Path) -> tuple[R
                 [name.replace("{split}", word) for name in features],
                 [Named(name.key, name.column.replace("{split}", word)) for name in columns if name.key in keys],
             )
-            for word, keys in (("train", {"label", "client"}), ("test", {"label"}))
+            for word, keys in (("train", {"label", "client", "sample"}), ("test", {"label"}))
         )
     if train.features.shape[1:] != test.features.shape[1:]:
         shapes = (f"{'x'.join(map(str, part.features.shape[1:]))}" for part in (train, test))
@@ -97,6 +100,8 @@ def _read_both(features: list[str], columns: list[Named], path: Path) -> tuple[R
     if "client" in train.columns:
         clients = train.columns["client"]
         joined["client"] = np.concatenate([clients, np.zeros(len(test.features), clients.dtype)])
+    if "sample" in train.columns:
+        joined["sample"] = np.concatenate([train.columns["sample"].astype(str), np.full(len(test.features), "")])
     held_out = np.arange(len(train.features) + len(test.features)) >= len(train.features)
     return Rows(np.concatenate([train.features, test.features]), joined), held_out
 

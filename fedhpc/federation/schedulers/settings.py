@@ -20,9 +20,11 @@ class AlgorithmSettings(Settings):
     a moving average of the global model. ``privacy``: noise that protects who takes part.
 
     ``HAS_ROUNDS``: whether clients start in rounds that a scenario's deadline can be the end of.
+    ``FOLLOWS_AVAILABILITY``: whether only clients who are online are started.
     """
 
     HAS_ROUNDS: ClassVar[bool] = False
+    FOLLOWS_AVAILABILITY: ClassVar[bool] = False
 
     scheduler: str
     client: ClientSettings
@@ -45,6 +47,11 @@ class AlgorithmSettings(Settings):
     def updates(self) -> int:
         """Client updates that make a server update."""
         raise NotImplementedError
+
+    @property
+    def reads_losses(self) -> bool:
+        """Whether the scheduler asks for the losses of client updates, so that it cannot be played ahead of them."""
+        return False
 
     def mistakes(self, population: Population, budget: Budget) -> list[str]:
         """What cannot work with this population, or within this budget, and what the promised privacy forbids:
