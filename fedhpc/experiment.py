@@ -111,7 +111,8 @@ class RunSettings(Settings):
 
     def digest(self, data_fingerprint: str) -> str:
         """The hash that says whether a result is this run's: of the settings, the data's content (and not where they
-        lie), the scenario's files alike, and the result format. Raises OSError where one of these cannot be read."""
+        lie), the scenario's files alike, and the result format. Raises OSError where one of the scenario's files
+        cannot be read."""
         files = [content_of(path) for path in self.scenario.files.values()]
         return _digest([RESULT_FORMAT, self._content(), data_fingerprint, *files])
 
@@ -422,15 +423,22 @@ class Experiment(Settings):
         return self._settings(algorithm, scenario, self.budget, run.trial)
 
     def located(self, scenario: str) -> Scenario:
-        """A scenario with the paths of its files as they were found. Raises DataMissing where one is not there."""
-        settings, found, told = self.scenarios[scenario], {}, []
+        """A scenario with the paths of its files as they were found. Raises DataMissing where one is not there, and
+        ExperimentError where one cannot be read."""
+        settings, found, missing, unreadable = self.scenarios[scenario], {}, [], []
         for key, path in settings.files.items():
+            place = f"scenarios.{scenario}.{key}"
             try:
-                found[key] = find_data(path, self._file.parent, f"scenarios.{scenario}.{key}").resolve()
-            except DataMissing as missing:
-                told += missing.mistakes
-        if told:
-            raise DataMissing(self._file, told)
+                found[key] = find_data(path, self._file.parent, place).resolve()
+                content_of(found[key])
+            except DataMissing as error:
+                missing += error.mistakes
+            except OSError as error:
+                unreadable.append(f"{place}: {found[key]} cannot be read: {error.strerror}")
+        if unreadable:
+            raise ExperimentError(self._file, [*missing, *unreadable])
+        if missing:
+            raise DataMissing(self._file, missing)
         return settings.with_files(found) if found else settings
 
     @property

@@ -66,12 +66,14 @@ _PULSE_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class _Start:
-    """What rank 0 finds out before the federation begins, the same on every rank."""
+    """What rank 0 finds out before the federation begins, the same on every rank. ``attributes``: what the result will
+    say of its clients."""
 
     digest: str
     prepared: Path | None
     population: Population
     finished: bool
+    attributes: dict[str, str | float]
 
 
 @dataclass
@@ -140,8 +142,7 @@ def run(
                 _play(lived, files)
         if world is None or world.rank == 0:
             attributes = _attributes(experiment, settings, start, choice, started, world)
-            attributes |= latency_attributes(settings.scenario, len(start.population), settings.seed, settings.trial)
-            attributes |= lived.attributes
+            attributes |= start.attributes | lived.attributes
             attributes["updates_waiting"] = lived.schedule.totals.updates_waiting
             if (deadline := lived.schedule.deadline) is not None:
                 attributes["deadline"] = deadline
@@ -197,7 +198,9 @@ def _prepare(
             cell.file(folder, ".h5"),
             ["this is the result of other settings, data or seed; give another --output, or remove it"],
         )
-    return _Start(digest, prepared, population, found == digest)
+    # Here, while the scenario's files are sure to be there.
+    attributes = latency_attributes(settings.scenario, len(population), settings.seed, settings.trial)
+    return _Start(digest, prepared, population, found == digest, attributes)
 
 
 def _load_what_trains() -> None:

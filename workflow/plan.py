@@ -173,7 +173,9 @@ def _print_silos(experiment: Experiment, population: Population, site: Site, con
 
 
 def _clients(experiment: Experiment, population: Population) -> Iterator[str]:
-    """What the devices and the availability of each scenario's clients are like, in trial 0."""
+    """What the devices and the availability of scenarios' clients are like, in trial 0; what several have in common
+    comes once."""
+    told: dict[str, list[str]] = {}
     for name in experiment.scenarios:
         scenario = experiment.located(name)
         if (devices := scenario.devices) is not None:
@@ -182,10 +184,12 @@ def _clients(experiment: Experiment, population: Population) -> Iterator[str]:
                 each: device_times_of(devices, client, population, experiment.seed, 0)
                 for each, client in clients.items()
             }
-            yield f"scenario {name}: {devices_line(devices, times)}"
+            told.setdefault(devices_line(devices, times), []).append(name)
         if scenario.availability is not None:
             for line in availability_lines(scenario.availability, len(population), experiment.seed, 0):
-                yield f"scenario {name}: {line}"
+                told.setdefault(line, []).append(name)
+    for line, names in told.items():
+        yield f"{'scenario' if len(names) == 1 else 'scenarios'} {', '.join(names)}: {line}"
 
 
 def _privacy(experiment: Experiment, population: Population) -> Iterator[str]:

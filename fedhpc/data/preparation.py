@@ -13,6 +13,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpc.data.examples import Examples
-from fedhpc.data.federated import MAPPED, open_population, open_prepared
+from fedhpc.data.federated import MAPPED, open_population, open_prepared, open_shape
 from fedhpc.data.fedscale_mapping import find_mapping
 from fedhpc.data.holdings import holdings
 from fedhpc.data.paths import content_of, find_data
@@ -30,6 +31,7 @@ from fedhpc.data.sources import load
 from fedhpc.data.stragglers import kept_examples, straggler_clients
 from fedhpc.federation.population import Population
 from fedhpc.mistakes import ExperimentError
+from fedhpc.models.parameters import parameters_of
 from fedhpc.models.shapes import shape_mistakes
 from fedhpc.streams import Purpose, sequential
 from fedhpc.task import Classification, NullTask, Task
@@ -139,7 +141,8 @@ def population_of(task: Task, prepared: Path | None) -> Population:
         return Population(np.full(task.clients, task.examples), stragglers)
     if prepared is None:
         raise ValueError("the population of a classification task is known once its data are prepared")
-    return open_population(prepared, task.model)
+    parameters = parameters_of(task.model, *open_shape(prepared))
+    return replace(open_population(prepared), parameters=parameters)
 
 
 def _digest(task: Classification, seed: int, trial: int, content: str) -> str:

@@ -1,5 +1,6 @@
 """What devices take: RELAY's formula by hand, their sources, and who has which."""
 
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from fedhpc.latency.device_settings import Devices
 from fedhpc.latency.device_sources import clusters, devices_of
 from fedhpc.latency.devices import DeviceTimes, device_times
 
-MEASURED = Path("/work/shared/data/device_profiles.h5")
+MEASURED = Path(os.environ.get("FEDHPC_SHARED", Path(__file__).parents[3] / "shared")) / "data/device_profiles.h5"
 
 
 def settings(**keys: Any) -> Devices:
@@ -118,7 +119,7 @@ def test_a_file_of_profiles(tmp_path: Path) -> None:
     assert set(zip(found.computation.tolist(), found.communication.tolist(), strict=True)) == {(20, 1000), (30, 2000)}
 
 
-@pytest.mark.skipif(not MEASURED.exists(), reason=f"{MEASURED} is not here")
+@pytest.mark.skipif(not MEASURED.exists(), reason=f"there is no {MEASURED}; set FEDHPC_SHARED")
 def test_the_measured_phones() -> None:
     found = devices_of(settings(source="file", path=MEASURED), 100_000, 0, 0)
     with h5py.File(MEASURED) as file:

@@ -187,10 +187,9 @@ def test_what_availability_is_like_is_told(tmp_path: Path, monkeypatch: pytest.M
     experiment = load_experiment(write(tmp_path / "phones.yaml", content))
     lines = list(plan._clients(experiment, population_of(experiment.task, None)))
     assert [line.partition(". ")[0] for line in lines] == [
-        "scenario trace: devices generated, not measured: six groups of devices",
+        "scenarios trace, drawn: devices generated, not measured: six groups of devices",
         "scenario trace: availability of the trace trace.pkl",
         lines[2],
-        "scenario drawn: devices generated, not measured: six groups of devices",
         "scenario drawn: availability generated, not measured: charges by night for hours, and by day for minutes; the "
         "week repeats",
     ]
