@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from fedhpc.clients.settings import ClientSettings
+from fedhpc.clients.work import Part
 from fedhpc.federation.moving_average import MovingAverageSettings
 from fedhpc.federation.running_statistics import moved_to_clients
 from fedhpc.federation.schedule import make_schedule
@@ -43,7 +44,7 @@ def update(version: int, weights: list[float], starts: list[int] | None = None, 
     return ServerUpdate(version, 0.0, updates, weights, Totals(), [], **more)
 
 
-def total(delta: tuple[float, float], weights: list[float], ends: np.ndarray = ENDS) -> dict[int | None, np.ndarray]:
+def total(delta: tuple[float, float], weights: list[float], ends: np.ndarray = ENDS) -> dict[Part, np.ndarray]:
     """What the ranks send: the parameters' weighted delta, and of the statistics the weighted sum of their ends."""
     return {None: np.array([*delta, *np.array(weights) @ ends[: len(weights)]], np.float32)}
 
