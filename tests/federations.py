@@ -240,13 +240,13 @@ def by_the_papers(federation: Federation) -> tuple[np.ndarray, Evaluations]:
 
 
 def relays_weights(staleness: list[int], deltas: list[np.ndarray], beta: float) -> list[float]:
-    """The final coefficients of RELAY's equation 2, as the paper writes it."""
+    """The final coefficients of RELAY's equation 2, as the paper writes it; of stale updates alone those of DynSGD."""
     fresh = [delta for delta, tau in zip(deltas, staleness, strict=True) if tau == 0]
     n, lambdas = len(fresh), [0.0] * len(deltas)
     if n and (mean := sum(fresh) / n).any():
         away = [np.linalg.norm(mean - (one + n * mean) / (n + 1)) / np.linalg.norm(mean) for one in deltas]
         lambdas = [one**2 if tau else 0.0 for one, tau in zip(away, staleness, strict=True)]
-    most = max(lambdas)
+    beta, most = beta if n else 0.0, max(lambdas)
     boosts = [1 - np.exp(-one / most) if most > 0 else 0.0 for one in lambdas]
     weights = [
         1.0 if tau == 0 else (1 - beta) / (tau + 1) + beta * boost for tau, boost in zip(staleness, boosts, strict=True)

@@ -17,7 +17,7 @@ from fedhpc.federation.schedulers import AnyAlgorithm
 from fedhpc.federation.schedulers.fare_dust import FareDustSettings
 from fedhpc.federation.schedulers.feast import FeastSettings
 from fedhpc.federation.schedulers.tiered import TieredSettings
-from fedhpc.federation.staleness_boost import boosted
+from fedhpc.federation.staleness_boost import weights_of_stale
 from fedhpc.federation.tier_models import TierModels
 from fedhpc.federation.updates import ServerUpdate, TierStep
 from fedhpc.optimizers import SGD
@@ -108,11 +108,12 @@ class ServerModel:
             return None, update.weights
         nothing = np.zeros_like(next(iter(totals.values())))  # the update of who has no example
         fresh = sum(not one.staleness for one in update.updates)
-        damped, stale_ones = update.weights[fresh:], range(fresh, len(update.updates))
-        stale = [totals.get(Alone(place), nothing) for place in stale_ones]
+        staleness = [one.staleness for one in update.updates[fresh:]]
+        stale = [totals.get(Alone(place), nothing) for place in range(fresh, len(update.updates))]
         total = totals.get(None, nothing).astype(np.float64)
         parameters = slice(self._parameters)  # running statistics tell nothing of what an update has to tell
-        of_stale = boosted(damped, total[parameters], fresh, [one[parameters] for one in stale], beta)
+        compared = [one[parameters] for one in stale]
+        of_stale = weights_of_stale(staleness, compared, fresh, total[parameters], beta)
         sum_of_weights = fresh + sum(of_stale)
         for one, weight in zip(stale, of_stale, strict=True):
             total += weight * one.astype(np.float64)

@@ -1,14 +1,14 @@
-"""How RELAY boosts stale updates that have something new to tell (Abdelmoniem et al. 2021, section 4.2.4, equation 2).
+"""How RELAY weighs stale updates (Abdelmoniem et al. 2021, section 4.2.4, equation 2): the older they are the less, and
+the more they have to tell that the fresh ones do not the more.
 
     w_s = (1 - beta) / (tau_s + 1) + beta (1 - exp(-Lambda_s / Lambda_max)),
     Lambda_s = |u_F - (u_s + n_F u_F) / (n_F + 1)|^2 / |u_F|^2,
 
-where u_F is the mean of the n_F fresh updates, which weigh 1 each, and u_s a stale one; Lambda_max is the largest
-Lambda_s of the server update. All weights are then divided by their sum. The damping is the schedule's; the boost
-depends on the updates themselves.
+where u_F is the mean of the n_F fresh updates, which weigh 1 each, u_s a stale one and tau_s its staleness; Lambda_max
+is the largest Lambda_s of the server update. All weights are then divided by their sum.
 
-Without a fresh update, or where the fresh ones' mean or all Lambda_s are 0, there is nothing to compare with: the boost
-is 0.
+Without fresh updates there is nothing to compare with, and the first term alone says how stale ones weigh beside each
+other. Where the fresh ones' mean or all Lambda_s are 0, the second term is.
 """
 
 import math
@@ -20,23 +20,15 @@ from numpy.typing import NDArray
 Vector = NDArray[np.floating]
 
 
-def boosted(damped: Sequence[float], total: Vector, fresh: int, stale: Sequence[Vector], beta: float) -> list[float]:
-    """What each of the ``stale`` updates, float [parameters], weighs beside a fresh one's 1.
-
-    ``damped``: (1 - beta) / (tau_s + 1) of each. ``total``: the sum of the ``fresh`` updates, float [parameters].
-    """
-    boosts = _boosts(_deviations(total, fresh, stale)) if fresh else [0.0] * len(stale)
-    return [weight + beta * boost for weight, boost in zip(damped, boosts, strict=True)]
-
-
-def _deviations(total: Vector, fresh: int, stale: Sequence[Vector]) -> list[float]:
-    """Lambda_s of each, in float64; 0 where the mean of the fresh ones is."""
-    mean = total.astype(np.float64) / fresh
-    length = _squared_norm(mean)
-    if length == 0:
-        return [0.0] * len(stale)
-    # u_F - (u_s + n_F u_F) / (n_F + 1) = (u_F - u_s) / (n_F + 1), which is 0 where the two are the same.
-    return [_squared_norm((mean - update) / (fresh + 1)) / length for update in stale]
+def weights_of_stale(
+    staleness: Sequence[int], stale: Sequence[Vector], fresh: int, total: Vector, beta: float
+) -> list[float]:
+    """What each of the ``stale`` updates, float [parameters], weighs beside a fresh one's 1. ``total``: the sum of the
+    ``fresh`` updates, float [parameters]."""
+    if not fresh:
+        return [1 / (tau + 1) for tau in staleness]
+    boosts = _boosts(_deviations(total / fresh, fresh, stale))
+    return [(1 - beta) / (tau + 1) + beta * boost for tau, boost in zip(staleness, boosts, strict=True)]
 
 
 def _boosts(deviations: Sequence[float]) -> list[float]:
@@ -45,6 +37,16 @@ def _boosts(deviations: Sequence[float]) -> list[float]:
     if largest == 0:
         return [0.0] * len(deviations)
     return [-math.expm1(-deviation / largest) for deviation in deviations]
+
+
+def _deviations(mean: Vector, fresh: int, stale: Sequence[Vector]) -> list[float]:
+    """Lambda_s of each, in float64; 0 where the mean of the fresh ones is."""
+    mean = mean.astype(np.float64)
+    length = _squared_norm(mean)
+    if length == 0:
+        return [0.0] * len(stale)
+    # u_F - (u_s + n_F u_F) / (n_F + 1) = (u_F - u_s) / (n_F + 1), which is 0 where the two are the same.
+    return [_squared_norm((mean - update) / (fresh + 1)) / length for update in stale]
 
 
 def _squared_norm(vector: Vector) -> float:

@@ -12,9 +12,11 @@ import pytest
 from fedhpc.experiment import Run
 from fedhpc.federation.checkpoint import load_checkpoint, save_checkpoint
 from fedhpc.federation.engine import Engine
+from fedhpc.federation.schedule import make_schedule
 from tests.federations import DENSE, Federation, Ranks, by_the_papers, reference, trained
 from tests.mpi import mpi, numbers, run_command
 from tests.pictures import PLAIN, picture_experiment
+from tests.relay import RELAY, with_relay
 
 ALGORITHMS = ["over", "prox", "fedbuff"]
 _ROUNDS = {"cohort": 3, "over_selection": 5}
@@ -153,6 +155,23 @@ def test_the_same_bytes_with_1_and_2_ranks_where_clients_build_coresets(
             assert errors is None
 
 
+@pytest.mark.parametrize("step", ["{clients: 1}", "{clients: 3}"])
+def test_the_same_bytes_with_1_2_and_3_ranks_where_updates_and_losses_are_looked_at(
+    tiny: Callable[..., Path], tmp_path: Path, step: str
+) -> None:
+    file = tiny(with_relay)
+    for ranks in (1, 2, 3):
+        # A checkpoint at every turn leaves no trace.
+        command = run_command(file, Run(",".join(RELAY), "domain", 1), tmp_path / str(ranks), 0.001 * ranks, step)
+        finished = mpi(ranks, command)
+        assert finished.returncode == 0, finished.stderr
+    for algorithm in RELAY:
+        cell = Run(algorithm, "domain", 1)
+        found = {ranks: numbers(cell.file(tmp_path / str(ranks), ".h5")) for ranks in (1, 2, 3)}
+        assert found[2] == found[1]
+        assert found[3] == found[1]
+
+
 class Killed(Exception):
     """Stands for a kill: the engine is left where it is, and only its last checkpoint remains."""
 
@@ -249,6 +268,34 @@ def test_algorithms_that_hear_late_clients_give_the_papers_models_after_any_kill
     assert engine.evaluated.keys() == evaluations.keys()
     for version, shards in evaluations.items():
         np.testing.assert_allclose(engine.evaluated[version][0].loss, shards[0].loss, rtol=1e-4)
+
+
+@pytest.mark.parametrize("algorithm", RELAY)
+@pytest.mark.parametrize("stack", [1, 3])
+def test_equation_2_and_oorts_choices_are_the_papers_after_any_kill(
+    tiny: Callable[..., Path], tmp_path: Path, algorithm: str, stack: int
+) -> None:
+    federation = Federation.of(tiny(with_relay), algorithm)
+    federation.choice = DENSE.model_copy(update={"clients": stack})
+    output, evaluations = by_the_papers(federation)
+    engine = _after_four_kills(federation, random.Random(algorithm), tmp_path / "trial-0.checkpoint")
+    untroubled = federation.engine()
+    untroubled.run()
+    kept, undisturbed = engine.checkpoint(), untroubled.checkpoint()
+    assert kept.server.keys() == undisturbed.server.keys()
+    assert all(value.tobytes() == undisturbed.server[name].tobytes() for name, value in kept.server.items())
+    assert engine.evaluated == untroubled.evaluated
+    assert kept.losses == undisturbed.losses
+    assert bool(kept.losses) == algorithm.startswith("oort")
+    assert not kept.versions
+    np.testing.assert_allclose(engine.output(), output, rtol=1e-4, atol=1e-5)
+    assert engine.evaluated.keys() == evaluations.keys()
+    for version, shards in evaluations.items():
+        np.testing.assert_allclose(engine.evaluated[version][0].loss, shards[0].loss, rtol=1e-4)
+    replayed = make_schedule(federation.settings, federation.data.population)
+    replayed.losses.update(engine.schedule.losses)
+    ages = [{one.staleness > 0 for one in update.updates} for update in replayed.server_updates()]
+    assert ({True, False} in ages) == (federation.settings.algorithm.stale is not None)  # fresh and stale ones together
 
 
 @pytest.mark.parametrize("algorithm", WITH_STATISTICS)

@@ -10,6 +10,7 @@ import pytest
 from fedhpc.federation.engine import Engine
 from tests.federations import Federation, Own, Ranks, trained
 from tests.mpi import mpi
+from tests.relay import RELAY, with_relay
 
 
 def test_work_goes_out_in_the_order_of_its_need(tiny: Callable[..., Path]) -> None:
@@ -32,6 +33,25 @@ def test_work_goes_out_in_the_order_of_its_need(tiny: Callable[..., Path]) -> No
     assert len(by_version) > 5
     for urgencies in by_version.values():
         assert urgencies == sorted(urgencies)
+
+
+@pytest.mark.parametrize("algorithm", RELAY)
+def test_only_a_scheduler_that_reads_losses_is_not_played_ahead(tiny: Callable[..., Path], algorithm: str) -> None:
+    federation = Federation.of(tiny(with_relay), algorithm)
+    ahead: list[int] = []
+    known: list[bool] = []
+
+    def pulse(engine: Engine) -> None:
+        ahead.append(engine.schedule.version - max(engine.applied, 0))
+        # Work is ready or under way at every turn between the first version and the last.
+        known.append(bool(engine._to_train or engine._computing))
+
+    federation.engine(Ranks(federation.training(), random.Random(0)), pulse=pulse).run()
+    reads = algorithm.startswith("oort")
+    assert (max(ahead) == 1) == reads
+    if reads:
+        first, last = known.index(True), len(known) - known[::-1].index(True)
+        assert all(known[first:last])
 
 
 @pytest.mark.parametrize("algorithm", ["over", "fedbuff"])

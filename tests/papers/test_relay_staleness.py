@@ -13,9 +13,10 @@ from fedhpc.clients.work import Alone
 from fedhpc.federation.moving_average import MovingAverageSettings
 from fedhpc.federation.schedulers.synchronous import SynchronousSettings
 from fedhpc.federation.server_model import ServerModel
-from fedhpc.federation.staleness_boost import boosted
+from fedhpc.federation.staleness_boost import weights_of_stale
 from fedhpc.federation.updates import Participation, ServerUpdate, Totals
 from fedhpc.optimizers import SGD
+from tests.federations import relays_weights
 
 BETA = 0.35
 START = np.array([10.0, 20.0], np.float32)
@@ -39,7 +40,7 @@ def vectors(*rows: tuple[float, ...]) -> list[np.ndarray]:
 
 def weights(fresh: list[tuple[float, ...]], stale: list[tuple[float, ...]], *staleness: int) -> list[float]:
     total = np.sum(vectors(*fresh), axis=0) if fresh else np.zeros(2, np.float32)
-    return boosted(damped(*staleness), total, len(fresh), vectors(*stale), BETA)
+    return weights_of_stale(staleness, vectors(*stale), len(fresh), total, BETA)
 
 
 def test_the_boost_grows_with_the_distance_from_the_fresh_mean() -> None:
@@ -60,7 +61,10 @@ def test_one_stale_update_has_the_whole_boost_whatever_it_is() -> None:
 
 
 def test_without_a_fresh_update_the_damping_is_all() -> None:
-    assert weights([], STALE, 1, 3) == damped(1, 3)
+    # As in DynSGD; divided by their sum they are as (1 - beta) / (tau + 1) are.
+    found = weights([], STALE, 1, 3)
+    assert found == [1 / 2, 1 / 4]
+    assert np.array(found) / sum(found) == pytest.approx(np.array(damped(1, 3)) / sum(damped(1, 3)))
 
 
 def test_a_fresh_mean_of_zero_boosts_nothing() -> None:
@@ -83,32 +87,25 @@ ROWS = st.tuples(ENTRIES, ENTRIES, ENTRIES)
 
 
 @given(
-    st.lists(ROWS, max_size=5),
+    st.sampled_from([0, 1, 2, 4]).flatmap(lambda n: st.lists(ROWS, min_size=n, max_size=n)),  # with exact means
     st.lists(st.tuples(ROWS, st.integers(1, 30)), min_size=1, max_size=5),
-    st.floats(0, 1, exclude_max=True),
-    st.sampled_from([0.25, 1.0, 1024.0]),
+    st.floats(0, 1),
+    st.sampled_from([2.0**-20, 1.0, 2.0**20]),
 )
 def test_the_weights_are_the_equations(
     fresh: list[tuple[float, ...]], stale: list[tuple[tuple[float, ...], int]], beta: float, scale: float
 ) -> None:
-    total = scale * np.sum(np.array(fresh).reshape(-1, 3), axis=0)
-    updates = [scale * np.array(row) for row, _ in stale]
-    of_age = [(1 - beta) / (tau + 1) for _, tau in stale]
-    found = boosted(of_age, total, len(fresh), updates, beta)
-    # As the paper writes it.
-    n = len(fresh)
-    mean = total / n if n else total
-    expected = list(of_age)
-    if n and mean.any():
-        lambdas = [np.sum((mean - (one + n * mean) / (n + 1)) ** 2) / np.sum(mean**2) for one in updates]
-        if max(lambdas) > 1e-20:
-            expected = [
-                weight + beta * (1 - math.exp(-own / max(lambdas))) for weight, own in zip(of_age, lambdas, strict=True)
-            ]
-            assert found == pytest.approx(expected, abs=1e-9)
-            return
-    if not n or not mean.any():
-        assert found == expected
+    rows = np.array(fresh).reshape(-1, 3)
+    updates, staleness = [np.array(row) for row, _ in stale], [tau for _, tau in stale]
+    found = weights_of_stale(
+        staleness, [scale * update for update in updates], len(fresh), scale * rows.sum(axis=0), beta
+    )
+    # Normalised, and by the paper's own formula, written out for tests of whole federations.
+    ages, deltas = [0] * len(fresh) + staleness, [*rows, *updates]
+    expected = relays_weights(ages, deltas, beta)
+    final = [weight / (len(fresh) + sum(found)) for weight in [1.0] * len(fresh) + found]
+    assert sum(final) == pytest.approx(1)
+    assert final == pytest.approx(expected, abs=1e-9)
 
 
 # The server's step with them.
