@@ -29,6 +29,7 @@ class Purpose(IntEnum):
     PROFILE = 11
     SPEED_CHANGE = 12
     CORESET = 13
+    SYNTHETIC_LOSS = 17
 
 
 def trial_seed(seed: int, trial: int, purpose: Purpose) -> np.random.SeedSequence:

@@ -11,9 +11,11 @@ than ``client.steps`` may ask for.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from copy import copy
 from functools import cache, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedhpc.clients.settings import MOST_STEPS, ClientSettings
 from fedhpc.federation.deadline import DeadlineWork, deadline_of, work_by_deadline
@@ -55,7 +57,7 @@ class ClientTime:
         latency = LatencySampler(scenario, population, seed, trial)
         self._duration, self._factors = latency.duration, latency.factors
         self._population = population
-        self._profiled = LatencySampler(scenario, population, seed, trial, Purpose.PROFILE).duration
+        self._profiler = LatencySampler(scenario, population, seed, trial, Purpose.PROFILE)
         self.limit: float | None = None
         self._overhead_counts = False
         self._capability: Callable[[int], float] | None = None
@@ -114,9 +116,17 @@ class ClientTime:
         found = []
         for client, examples in enumerate(self._population.examples.tolist()):
             steps, processed = self._work(examples)
-            seconds = self._profiled(client, 0, processed, steps) + self._by_capability(client) * processed
+            seconds = self._profiler.duration(client, 0, processed, steps) + self._by_capability(client) * processed
             found.append(seconds / steps)
         return found
+
+    def durations(self) -> NDArray[np.float64]:
+        """Virtual seconds from download to upload of every client's work, float64 [clients]: those of one
+        participation, drawn for this alone and before any speed changed."""
+        foretold = copy(self)
+        foretold._duration, foretold._factors = self._profiler.duration, self._profiler.factors
+        examples = self._population.examples.tolist()
+        return np.array([foretold.of(client, 0, held)[1] for client, held in enumerate(examples)])
 
     def _by_capability(self, client: int) -> float:
         """Virtual seconds that an example takes the client by its capability."""

@@ -1,43 +1,55 @@
 """A run's server: its settings and its population brought to life, in virtual time or under a clock."""
 
+import numpy as np
+
 from fedhpc.experiment import RunSettings
 from fedhpc.federation.client_time import ClientTime
 from fedhpc.federation.population import Population
-from fedhpc.federation.schedulers import make_scheduler
+from fedhpc.federation.schedulers import AnyAlgorithm, make_scheduler
+from fedhpc.federation.schedulers.stale_synchronous import StaleSynchronousSettings
 from fedhpc.federation.schedulers.synchronous import SynchronousSettings
-from fedhpc.federation.selection import FreeByExamples, FreeClients
+from fedhpc.federation.selection import FreeByExamples, FreeClients, MarkedClients
+from fedhpc.federation.synthetic_losses import SyntheticLosses
 from fedhpc.federation.virtual_server import VirtualServer
 from fedhpc.federation.wall_server import WallServer
 from fedhpc.models.settings import Logistic
 from fedhpc.streams import Purpose, sequential
-from fedhpc.task import Classification
+from fedhpc.task import Classification, NullTask
 
 
 def make_schedule(settings: RunSettings, population: Population) -> VirtualServer:
     """The virtual server of a run, at virtual second 0; iterate its ``server_updates()``."""
-    seed, trial, privacy = settings.seed, settings.trial, settings.algorithm.privacy
-    selection = sequential(seed, trial, Purpose.SELECTION)
-    once_an_epoch = privacy is not None and privacy.mechanism == "dp_ftrl"
-    free = FreeClients(len(population), selection, once_an_epoch=once_an_epoch)
-    if isinstance(settings.algorithm, SynchronousSettings) and settings.algorithm.selection == "by_examples":
-        free = FreeByExamples(population.examples, selection)
+    seed, trial, algorithm = settings.seed, settings.trial, settings.algorithm
     return VirtualServer(
-        scheduler=make_scheduler(settings.algorithm),
+        scheduler=make_scheduler(algorithm),
         population=population,
         client_time=ClientTime(
-            settings.algorithm.client,
+            algorithm.client,
             settings.scenario,
             population,
             seed,
             trial,
             convex=isinstance(settings.task, Classification) and isinstance(settings.task.model, Logistic),
         ),
-        free=free,
+        free=_free_clients(algorithm, population, sequential(seed, trial, Purpose.SELECTION)),
         budget=settings.budget,
         chance=sequential(seed, trial, Purpose.SCHEDULER),
-        distils=settings.algorithm.client.distillation > 0,
-        reads_losses=settings.algorithm.reads_losses,
+        distils=algorithm.client.distillation > 0,
+        oracle=isinstance(algorithm, StaleSynchronousSettings) and algorithm.oracle,
+        reads_losses=algorithm.reads_losses,
+        losses=SyntheticLosses(seed, trial) if isinstance(settings.task, NullTask) else {},
     )
+
+
+def _free_clients(algorithm: AnyAlgorithm, population: Population, selection: np.random.Generator) -> FreeClients:
+    """All clients, as the algorithm chooses among them."""
+    if isinstance(algorithm, StaleSynchronousSettings):
+        return MarkedClients(np.ones(len(population), bool), selection)
+    if isinstance(algorithm, SynchronousSettings) and algorithm.selection == "by_examples":
+        return FreeByExamples(population.examples, selection)
+    privacy = algorithm.privacy
+    once_an_epoch = privacy is not None and privacy.mechanism == "dp_ftrl"
+    return FreeClients(len(population), selection, once_an_epoch=once_an_epoch)
 
 
 def make_wall_server(settings: RunSettings, population: Population, profiled: list[float]) -> WallServer:

@@ -1,10 +1,12 @@
-"""Selection of free clients: uniformly, in memory that grows with the clients used and not with the population; or by
-the examples that they hold."""
+"""Selection of free clients: uniformly, in memory that grows with the clients used and not with the population; by the
+examples that they hold; or by whoever is shown which of them are free."""
 
 from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fedhpc.federation.weighted_draw import drawn_by_weight
 
 _BLOCK = 1024
 
@@ -108,14 +110,33 @@ class FreeClients:
         self.count = count
 
 
-class FreeByExamples(FreeClients):
+class MarkedClients(FreeClients):
+    """Clients that are marked as free, for those who choose by more than chance.
+
+    ``is_free``: bool [clients], whom to begin with; it is kept up to date."""
+
+    def __init__(self, is_free: NDArray[np.bool_], generator: np.random.Generator) -> None:
+        super().__init__(int(np.count_nonzero(is_free)), generator)
+        self.is_free = is_free
+
+    def take_these(self, clients: NDArray[np.int64]) -> None:
+        """Clients that are free are so no longer; each is named once."""
+        self.is_free[clients] = False
+        self.count -= len(clients)
+
+    def _free(self, clients: Iterable[int]) -> None:
+        freed = list(clients)
+        self.is_free[freed] = True
+        self.count += len(freed)
+
+
+class FreeByExamples(MarkedClients):
     """Clients drawn one after another without replacement, each of those that are free with a probability proportional
     to the examples that it holds (FedCore, Algorithm 1, line 3). ``examples``: int64 [clients]."""
 
     def __init__(self, examples: NDArray[np.int64], generator: np.random.Generator) -> None:
-        super().__init__(int(np.count_nonzero(examples)), generator)
+        super().__init__(examples > 0, generator)
         self._examples = examples
-        self._is_free = examples > 0
 
     def take(self, count: int) -> list[int]:
         """``count`` free clients, in the order in which they were drawn; they are no longer free.
@@ -124,16 +145,7 @@ class FreeByExamples(FreeClients):
         """
         if count > self.count:
             raise IndexError(f"{count} clients are wanted and {self.count} with an example are free")
-        free = np.flatnonzero(self._is_free)
-        # The first of exponential clocks with these rates is a client's with the probability that it is to have, and
-        # so is the first of those that are left.
-        clocks = self._generator.standard_exponential(len(free)) / self._examples[free]
-        taken = free[np.argsort(clocks, kind="stable")[:count]]
-        self._is_free[taken] = False
-        self.count -= count
+        free = np.flatnonzero(self.is_free)
+        taken = free[drawn_by_weight(self._generator, self._examples[free], count)]
+        self.take_these(taken)
         return list(map(int, taken))
-
-    def _free(self, clients: Iterable[int]) -> None:
-        freed = list(clients)
-        self._is_free[freed] = True
-        self.count += len(freed)

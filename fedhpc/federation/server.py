@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedhpc.budget import Budget
 from fedhpc.clients.work import NO_TEACHER, teacher_id
@@ -21,22 +22,32 @@ class Scheduler(Protocol):
 
     def begin(self, server: "Server") -> None:
         """Time starts."""
+        raise NotImplementedError
 
     def arrived(self, server: "Server", update: Participation) -> None:
         """A client update has been uploaded."""
+        raise NotImplementedError
 
     def timer(self, server: "Server", token: int) -> None:
         """A timer set with this token has run out."""
+        raise NotImplementedError
 
     def lost(self, server: "Server", update: Participation) -> None:
-        """The client of this participation, which is under way, will not be heard of again. Its time is accounted for
-        and it is not free; virtual clients are never lost."""
+        """The client of this participation, which is under way, will not be heard of again. Its time is accounted for.
+        A silo that is lost is not free, a virtual client that went offline is; virtual clients without an availability
+        are never lost."""
+        raise NotImplementedError
+
+    def discarded(self, server: "Server", update: Participation) -> None:
+        """An update that was given up has been uploaded, and its client is free."""
+        return
 
 
 @dataclass(kw_only=True)
 class Server:
     """The bookkeeping of a federation. Schedulers use ``select``, ``start``, ``stop``, ``aggregate``, and those that
-    hear late clients ``add_late``, ``give_up``, ``open_round``, ``close_round`` and ``drop_delta``."""
+    hear late clients ``add_late``, ``give_up``, ``open_round``, ``close_round`` and ``drop_delta``. Those that choose
+    among clients who come and go use ``candidates`` and ``take`` in the place of ``select``."""
 
     scheduler: Scheduler
     population: Population
@@ -46,6 +57,9 @@ class Server:
     """What the scheduler draws from."""
     distils: bool = False
     """Whether clients have a teacher; unless the scheduler says otherwise, it is the model that they download."""
+    oracle: bool = False
+    """Whether an oracle knows which updates will be used, so that the others are never worked on: they come as they
+    would, and cost nothing (RELAY, section 3.2: SAFA+O)."""
 
     now: float = 0.0
     version: int = 0
@@ -89,6 +103,35 @@ class Server:
         except IndexError as error:
             raise ScheduleError(f"{error}; ask for fewer at a time, or give the task more clients") from None
 
+    def candidates(self) -> NDArray[np.int64]:
+        """The clients that are free and online now, in ascending order."""
+        raise NotImplementedError
+
+    def take(self, clients: NDArray[np.int64]) -> None:
+        """Candidates are free no longer."""
+        raise NotImplementedError
+
+    def next_online(self, besides: Sequence[int] = ()) -> float:
+        """The first second after now at which a client comes online that is free now and not one of ``besides``;
+        infinite where none will."""
+        raise NotImplementedError
+
+    def probability(self, clients: NDArray[np.int64], start: float, end: float) -> NDArray[np.float64]:
+        """The probability that each of the clients is available from second ``start`` to ``end``, float64 [clients]: a
+        forecast."""
+        raise NotImplementedError
+
+    def remaining(self, update: Participation) -> float:
+        """A client's own estimate of the seconds until it uploads, which does not know whether it will drop out: a
+        forecast."""
+        raise NotImplementedError
+
+    def loss(self, update: Participation) -> float:
+        """The mean over the client's examples of the squared loss of the model that it downloaded, in nats^2. It is
+        known once the server update that uses the update has been made; the scheduler's settings say that it asks
+        (``reads_losses``)."""
+        raise NotImplementedError
+
     def start(
         self,
         clients: Sequence[int],
@@ -120,9 +163,7 @@ class Server:
         """Tells clients under way to stop: what they spent until now is wasted, and they are free again."""
         for update in updates:
             update.stopped = True
-            spent = self.now - update.started
-            self.totals.resource_used += spent
-            self.totals.resource_wasted += spent
+            self._waste(self.now - update.started)
         self._close(updates)
 
     def give_up(self, updates: Sequence[Participation]) -> None:
@@ -210,6 +251,11 @@ class Server:
         """Seconds a mini-batch of every client, as it was measured once before the federation: a forecast."""
         raise NotImplementedError
 
+    def durations(self) -> NDArray[np.float64]:
+        """Virtual seconds from download to upload of every client's work, as they were measured once before the
+        federation, float64 [clients]: a forecast."""
+        raise NotImplementedError
+
     @property
     def deadline(self) -> float | None:
         """Virtual seconds that a round's clients have, where the scenario sets a limit."""
@@ -230,13 +276,22 @@ class Server:
         totals, spent = self.totals, self.now - update.started
         update.staleness = self.version - update.version
         totals.client_trips += 1
-        totals.resource_used += spent
         if update.given_up:
-            totals.resource_wasted += spent
+            self._waste(spent)
             self.free.give_back([update.client])
+            self.scheduler.discarded(self, update)
         else:
+            totals.resource_used += spent
             totals.updates_waiting += 1
             self.scheduler.arrived(self, update)
+
+    def drop_out(self, update: Participation) -> None:
+        """A client under way goes offline at this very moment: what it spent is wasted, and it is free again."""
+        self._waste(self.now - update.started)
+        self.free.give_back([update.client])
+        if not update.given_up:
+            self._settle([update])
+        self.scheduler.lost(self, update)
 
     def take_emitted(self) -> list[ServerUpdate]:
         """The server updates since this was last asked for, in their order; version 0 is the first."""
@@ -251,6 +306,12 @@ class Server:
             or (budget.client_trips is not None and totals.client_trips >= budget.client_trips)
             or (budget.server_updates is not None and totals.server_updates >= budget.server_updates)
         )
+
+    def _waste(self, spent: float) -> None:
+        """Seconds that a client spent on an update which will not be used."""
+        if not self.oracle:
+            self.totals.resource_used += spent
+            self.totals.resource_wasted += spent
 
     def _assign_teachers(self, started: Sequence[Participation], rounds: Sequence[int | None]) -> None:
         """One teacher for all that start now and are distilled by the same round's delta."""

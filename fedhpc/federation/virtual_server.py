@@ -9,24 +9,42 @@ import math
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedhpc.federation.client_time import ClientTime
+from fedhpc.federation.selection import MarkedClients
 from fedhpc.federation.server import Server
 from fedhpc.federation.updates import Participation, ScheduleError, ServerUpdate
+from fedhpc.latency.availability import Availability
 
-# At equal times arrivals come before timers (law 1).
-_ARRIVAL, _TIMER = 0, 1
+# At equal times arrivals come before those who drop out, and both before timers (law 1).
+_ARRIVAL, _DROPOUT, _TIMER = 0, 1, 2
 
 _STARTS_WITHOUT_ARRIVAL = 1_000_000
 _ROUNDS_WITHOUT_ARRIVAL = 10_000
 _ARRIVALS_AT_ONE_MOMENT = 100_000
 
 
+class Forecast(Protocol):
+    """What is foretold of clients' availability."""
+
+    def probability(self, clients: NDArray[np.int64], start: float, end: float) -> NDArray[np.float64]:
+        """The probability that each of the clients is available from ``start`` to ``end``, float64 [clients]."""
+
+
 @dataclass(kw_only=True)
 class VirtualServer(Server):
-    """The event loop over arrivals and timers. ``now`` is in virtual seconds; arrival times are drawn at the start."""
+    """The event loop over arrivals and timers. ``now`` is in virtual seconds; arrival times are drawn at the start.
+
+    Without an ``availability`` clients are always online, and it has a ``forecast`` with it. With one, ``free`` marks
+    its clients."""
 
     client_time: ClientTime
+    availability: Availability | None = None
+    forecast: Forecast | None = None
     reads_losses: bool = False
     """Whether the scheduler asks for losses: a server update's are to be there when the one after it is asked for."""
     losses: MutableMapping[tuple[int, int], float] = field(default_factory=dict)
@@ -49,21 +67,61 @@ class VirtualServer(Server):
             assert work is not None  # or it would not have been started
             update.coreset, update.whole_epochs = work.coreset, work.whole_epochs
         update.arrives = arrives = self.now + seconds
-        heappush(self._events, (arrives, _ARRIVAL, update.number, update))
+        if self.availability is not None and (end := self.availability.until(update.client, self.now)) < arrives:
+            heappush(self._events, (end, _DROPOUT, update.number, update))
+        else:
+            heappush(self._events, (arrives, _ARRIVAL, update.number, update))
 
     def set_timer(self, time: float, token: int, *, is_deadline: bool = True) -> None:
         self._timers += 1
         heappush(self._events, (time, _TIMER, self._timers, (token, is_deadline)))
 
+    def candidates(self) -> NDArray[np.int64]:
+        if self.availability is None:
+            return np.flatnonzero(self._marked)
+        return np.flatnonzero(self._marked & self.availability.online(self.now))
+
+    def take(self, clients: NDArray[np.int64]) -> None:
+        assert isinstance(self.free, MarkedClients)
+        self.free.take_these(clients)
+
+    def next_online(self, besides: Sequence[int] = ()) -> float:
+        if self.availability is None:
+            return math.inf
+        among = self._marked.copy()
+        among[list(besides)] = False
+        return self.availability.next_online(self.now, among)
+
+    def probability(self, clients: NDArray[np.int64], start: float, end: float) -> NDArray[np.float64]:
+        if self.forecast is None:
+            return np.ones(len(clients))
+        return self.forecast.probability(clients, start, end)
+
+    def remaining(self, update: Participation) -> float:
+        return update.arrives - self.now
+
+    def loss(self, update: Participation) -> float:
+        return self.losses[update.client, update.participation]
+
     def profile(self) -> list[float]:
         return self.client_time.profile()
+
+    def durations(self) -> NDArray[np.float64]:
+        return self.client_time.durations()
 
     @property
     def deadline(self) -> float | None:
         return self.client_time.deadline
 
+    @property
+    def _marked(self) -> NDArray[np.bool_]:
+        """Who is free, bool [clients]."""
+        assert isinstance(self.free, MarkedClients)
+        return self.free.is_free
+
     def server_updates(self) -> Iterator[ServerUpdate]:
-        """Every server update in order, version 0 first, until the budget is spent."""
+        """Every server update in order, version 0 first, until the budget is spent. Where the scheduler reads losses,
+        those of a server update are there before the next one is asked for."""
         self.scheduler.begin(self)
         events = self._events
         end = math.inf if self.budget.virtual_seconds is None else self.budget.virtual_seconds
@@ -76,11 +134,21 @@ class VirtualServer(Server):
                         return
             if not events:
                 raise ScheduleError("no client is training and no timer is set, yet the budget is not spent")
-            time, _, _, subject = heappop(events)
+            time, kind, _, subject = heappop(events)
             if time > end:
                 return
             if isinstance(subject, Participation):
                 if subject.stopped:
+                    continue
+                if kind == _DROPOUT:
+                    started = self._starts - starts_before
+                    if started > _STARTS_WITHOUT_ARRIVAL:
+                        raise ScheduleError(
+                            f"{started:,} clients in a row were started and none has uploaded an update before it went "
+                            "offline; give clients less work, or the scenario lower latencies or longer availability"
+                        )
+                    self.now = time
+                    self.drop_out(subject)
                     continue
                 fruitless, starts_before = 0, self._starts
                 standing = standing + 1 if time == self.now else 0

@@ -9,6 +9,7 @@ from fedhpc.federation.schedulers.buffered import Buffered, BufferedSettings
 from fedhpc.federation.schedulers.compass import Compass, CompassSettings
 from fedhpc.federation.schedulers.fare_dust import FareDust, FareDustSettings
 from fedhpc.federation.schedulers.feast import Feast, FeastSettings
+from fedhpc.federation.schedulers.stale_synchronous import StaleSynchronous, StaleSynchronousSettings
 from fedhpc.federation.schedulers.synchronous import Synchronous, SynchronousSettings
 from fedhpc.federation.schedulers.tiered import Tiered, TieredSettings
 from fedhpc.federation.server import Scheduler
@@ -21,6 +22,7 @@ AnyAlgorithm = (
     | FeastSettings
     | CompassSettings
     | TieredSettings
+    | StaleSynchronousSettings
 )
 Algorithm = Annotated[AnyAlgorithm, Field(discriminator="scheduler")]
 
@@ -42,3 +44,5 @@ def make_scheduler(algorithm: AnyAlgorithm) -> Scheduler:
             return Compass(algorithm)
         case TieredSettings():
             return Tiered(algorithm)
+        case StaleSynchronousSettings():
+            return StaleSynchronous(algorithm)

@@ -12,7 +12,7 @@ from fedhpc.budget import Budget
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers.arrivals import Arrivals, ArrivingSettings
 from fedhpc.federation.schedulers.staleness import ConstantStaleness, Staleness
-from fedhpc.federation.server import Server
+from fedhpc.federation.server import Scheduler, Server
 from fedhpc.federation.updates import Participation
 
 
@@ -38,7 +38,7 @@ class AsynchronousSettings(ArrivingSettings):
         return found
 
 
-class Asynchronous:
+class Asynchronous(Scheduler):
     """Clients come and go."""
 
     def __init__(self, settings: AsynchronousSettings) -> None:

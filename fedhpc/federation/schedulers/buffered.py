@@ -11,7 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from fedhpc.budget import Budget
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers.arrivals import Arrivals, ArrivingSettings
-from fedhpc.federation.server import Server
+from fedhpc.federation.server import Scheduler, Server
 from fedhpc.federation.updates import Participation
 
 
@@ -80,7 +80,7 @@ class BufferedSettings(ArrivingSettings):
         return 1.0 if self.normalization == "sum" else 1 / self.buffer_size
 
 
-class Buffered:
+class Buffered(Scheduler):
     """Clients come and go; the buffer counts."""
 
     def __init__(self, settings: BufferedSettings) -> None:

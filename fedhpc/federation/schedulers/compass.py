@@ -13,7 +13,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from fedhpc.clients.settings import MOST_STEPS
 from fedhpc.federation.schedulers.everybody import EverybodySettings
 from fedhpc.federation.schedulers.staleness import ConstantStaleness, Staleness
-from fedhpc.federation.server import Server
+from fedhpc.federation.server import Scheduler, Server
 from fedhpc.federation.updates import Participation, ScheduleError
 
 _ROUNDING = 1e-9
@@ -65,7 +65,7 @@ class Group(NamedTuple):
     arrived: list[Arrived]
 
 
-class Compass:
+class Compass(Scheduler):
     """Server side; lines are Algorithm 1's unless another is named."""
 
     def __init__(self, settings: CompassSettings) -> None:

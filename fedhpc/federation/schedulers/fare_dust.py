@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 from fedhpc.budget import Budget
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers.over_selecting import OverSelectingSettings
-from fedhpc.federation.server import Server
+from fedhpc.federation.server import Scheduler, Server
 from fedhpc.federation.updates import Participation
 
 
@@ -48,7 +48,7 @@ class FareDustSettings(OverSelectingSettings):
         return found
 
 
-class FareDust:
+class FareDust(Scheduler):
     """Server side; lines are Algorithm 1's."""
 
     def __init__(self, settings: FareDustSettings) -> None:

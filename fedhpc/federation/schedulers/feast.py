@@ -12,7 +12,7 @@ from fedhpc.budget import Budget
 from fedhpc.federation.moving_average import MovingAverageSettings
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers.over_selecting import OverSelectingSettings
-from fedhpc.federation.server import Server
+from fedhpc.federation.server import Scheduler, Server
 from fedhpc.federation.updates import Participation
 from fedhpc.optimizers import SGD, Optimizer
 
@@ -62,7 +62,7 @@ class FeastSettings(OverSelectingSettings):
         return found
 
 
-class Feast:
+class Feast(Scheduler):
     """Server side; lines are Algorithm 2's."""
 
     def __init__(self, settings: FeastSettings) -> None:

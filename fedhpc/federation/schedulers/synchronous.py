@@ -14,7 +14,7 @@ from fedhpc.budget import Budget
 from fedhpc.federation.population import Population
 from fedhpc.federation.privacy_settings import PrivacySettings
 from fedhpc.federation.schedulers.over_selecting import OverSelectingSettings
-from fedhpc.federation.server import Server
+from fedhpc.federation.server import Scheduler, Server
 from fedhpc.federation.updates import Participation, ScheduleError
 
 _SELECTIONS_WITHOUT_ANYBODY = 10_000
@@ -74,7 +74,7 @@ class SynchronousSettings(OverSelectingSettings):
         return self.privacy is not None and self.privacy.mechanism == "dp_sgd"
 
 
-class Synchronous:
+class Synchronous(Scheduler):
     """One round at a time."""
 
     def __init__(self, settings: SynchronousSettings) -> None:

@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from fedhpc.federation.schedulers.everybody import EverybodySettings
-from fedhpc.federation.server import Server
+from fedhpc.federation.server import Scheduler, Server
 from fedhpc.federation.updates import Participation, TierStep
 from fedhpc.optimizers import SGD, Optimizer
 
@@ -45,7 +45,7 @@ def tiers_of(seconds: Sequence[float], ratio: float) -> list[list[int]]:
     return tiers
 
 
-class Tiered:
+class Tiered(Scheduler):
     """Server side."""
 
     def __init__(self, settings: TieredSettings) -> None:

@@ -1,0 +1,28 @@
+"""Selection by size: each of those that are left with a probability proportional to the examples that it holds
+(FedCore: Guo et al. 2024, Algorithm 1, line 3)."""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedhpc.federation.selectors.selector import Selector, Wanted
+from fedhpc.federation.server import Server
+from fedhpc.federation.weighted_draw import drawn_by_weight
+from fedhpc.settings import Settings
+
+
+class ByExamplesSettings(Settings):
+    """Without replacement; who holds no example is never selected."""
+
+    kind: Literal["by_examples"]
+
+
+class ByExamples(Selector):
+    """So many at random, one after another."""
+
+    def select(self, server: Server, wanted: Wanted) -> NDArray[np.int64]:
+        candidates = server.candidates()
+        candidates = candidates[server.population.examples[candidates] > 0]
+        count = min(wanted.count, len(candidates))
+        return candidates[drawn_by_weight(server.chance, server.population.examples[candidates], count)]

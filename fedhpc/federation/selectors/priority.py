@@ -1,0 +1,52 @@
+"""Least available prioritisation: RELAY's intelligent participant selection (Abdelmoniem et al. 2023, section 4.1 and
+Algorithm 1)."""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fedhpc.federation.selectors.selector import Selector, Wanted
+from fedhpc.federation.selectors.smallest import smallest
+from fedhpc.federation.server import Server
+from fedhpc.federation.updates import Participation
+from fedhpc.settings import Settings
+
+
+class PrioritySettings(Settings):
+    """``rest``: the rounds for which a client does not check in after it has uploaded an update."""
+
+    kind: Literal["priority"]
+    rest: int = Field(5, ge=0, le=10**6)
+
+
+class Priority(Selector):
+    """Those who will least probably be available in the slot from mu to 2 mu seconds from now."""
+
+    def __init__(self, settings: PrioritySettings) -> None:
+        self.rest = settings.rest
+        self.resting: dict[int, int] = {}
+        """The last round that each of those who rest sits out."""
+
+    def select(self, server: Server, wanted: Wanted) -> NDArray[np.int64]:
+        self.resting = {client: last for client, last in self.resting.items() if last >= wanted.round}
+        candidates = without(server.candidates(), list(self.resting))
+        slot = server.now + wanted.mu, server.now + 2 * wanted.mu
+        probability = server.probability(candidates, *slot)
+        return candidates[smallest(probability, wanted.count, server.chance)]
+
+    def next_chance(self, server: Server) -> float:
+        return server.next_online(list(self.resting))
+
+    def uploaded(self, update: Participation, round_now: int) -> None:
+        if self.rest:
+            self.resting[update.client] = round_now + self.rest
+
+
+def without(candidates: NDArray[np.int64], clients: list[int]) -> NDArray[np.int64]:
+    """The candidates, ascending, who are not among the clients."""
+    if not len(candidates):
+        return candidates
+    places = np.minimum(np.searchsorted(candidates, clients), len(candidates) - 1)
+    return np.delete(candidates, places[candidates[places] == clients])
