@@ -16,11 +16,13 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from fedhpc.budget import MOST_EVALUATIONS, Budget, Evaluation
+from fedhpc.data.paths import DataMissing, content_of, find_data
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers import Algorithm
 from fedhpc.federation.schedulers.everybody import EverybodySettings
 from fedhpc.federation.wall_settings import SILENCE_SECONDS, slowdown_mistakes, wall_mistakes
 from fedhpc.latency.capability import capability_mistakes
+from fedhpc.latency.files import file_mistakes
 from fedhpc.latency.scenario import Scenario
 from fedhpc.mistakes import ExperimentError, sentences
 from fedhpc.normalization import normalization_mistakes
@@ -109,12 +111,23 @@ class RunSettings(Settings):
 
     def digest(self, data_fingerprint: str) -> str:
         """The hash that says whether a result is this run's: of the settings, the data's content (and not where they
-        lie) and the result format."""
-        settings = self.model_dump(mode="json", exclude={"task": {"data": {"path"}}})
+        lie), the scenario's files alike, and the result format. Raises OSError where one of these cannot be read."""
+        files = [content_of(path) for path in self.scenario.files.values()]
+        return _digest([RESULT_FORMAT, self._content(), data_fingerprint, *files])
+
+    @property
+    def key(self) -> str:
+        """All of the settings in short, whatever the files hold."""
+        return _digest([RESULT_FORMAT, self._content(), ""])[:16]
+
+    def _content(self) -> dict[str, Any]:
+        """The settings without the places of files."""
+        paths: Any = {"task": {"data": {"path"}}, "scenario": {"devices": {"path"}, "availability": {"path"}}}
+        settings = self.model_dump(mode="json", exclude=paths)
         if self.clock == "virtual":
             # Nothing of a clock's is part of a virtual run, so that its hash is what it was before there were clocks.
             del settings["clock"], settings["silence"], settings["scenario"]["slowdown"]
-        return _digest([RESULT_FORMAT, settings, data_fingerprint])
+        return settings
 
 
 class Experiment(Settings):
@@ -228,6 +241,36 @@ class Experiment(Settings):
 
     @field_validator("scenarios")
     @classmethod
+    def _devices_know_how_large_the_model_is(
+        cls, scenarios: dict[str, Scenario], others: ValidationInfo
+    ) -> dict[str, Scenario]:
+        for name, scenario in scenarios.items():
+            devices = scenario.devices
+            if devices is not None and devices.model_kbit is None and isinstance(others.data.get("task"), NullTask):
+                raise ValueError(
+                    f"scenarios.{name}.devices.model_kbit: missing; the null task has no model whose size could be "
+                    "taken; give the kilobits that clients download and upload, 32 for each thousand parameters"
+                )
+        return scenarios
+
+    @field_validator("scenarios")
+    @classmethod
+    def _who_comes_and_goes_is_followed(
+        cls, scenarios: dict[str, Scenario], others: ValidationInfo
+    ) -> dict[str, Scenario]:
+        algorithms = others.data.get("algorithms", {}).items()
+        unaware = [name for name, one in algorithms if not one.FOLLOWS_AVAILABILITY]
+        for name, scenario in scenarios.items():
+            if scenario.availability is not None and unaware:
+                raise ValueError(
+                    f"scenarios.{name}.availability: clients who come and go are for scheduler stale_synchronous, and "
+                    f"{', '.join(unaware)} would start them whether they are online or not; take stale_synchronous, "
+                    "which without `stale` is FedAvg in rounds, or leave availability out"
+                )
+        return scenarios
+
+    @field_validator("scenarios")
+    @classmethod
     def _work_takes_time_where_that_matters(
         cls, scenarios: dict[str, Scenario], others: ValidationInfo
     ) -> dict[str, Scenario]:
@@ -303,7 +346,7 @@ class Experiment(Settings):
         algorithm, scenario = pair
         for text, tried in self.points(algorithm).items():
             there = algorithm_with(self.algorithm_in(pair), tried.values)
-            key = self._settings(there, scenario, self._tuning_budget, TUNING_TRIAL).digest("")[:16]
+            key = self._settings(there, self.scenarios[scenario], self._tuning_budget, TUNING_TRIAL).key
             yield TuningRun(algorithm, scenario, TUNING_TRIAL, text, key)
 
     def algorithm_in(self, pair: Pair) -> Algorithm:
@@ -344,13 +387,15 @@ class Experiment(Settings):
         return [*wall_mistakes(algorithm), *found] if self.clock == "wall" else found
 
     def scenario_mistakes(self, population: Population) -> list[str]:
-        """What of the scenarios cannot be with these clients: sentences that begin with the key."""
+        """What of the scenarios cannot be with these clients, or with the files that they name: sentences that begin
+        with the key. Raises DataMissing where one is not there."""
         return [
             f"scenarios.{name}.{mistake}"
             for name, scenario in self.scenarios.items()
             for mistake in (
                 *slowdown_mistakes(scenario, population),
                 *capability_mistakes(scenario.capability, population),
+                *file_mistakes(self.located(name)),
             )
         ]
 
@@ -361,14 +406,29 @@ class Experiment(Settings):
 
     def settings_of(self, run: Run, chosen: Mapping[str, Any] | None = None) -> RunSettings:
         """The resolved settings of one run. ``chosen`` are the values that tuning found for a trial's pair; without
-        them a trial has its algorithm as it is written. Raises ValidationError where they do not fit it."""
+        them a trial has its algorithm as it is written. Paths of the scenario are those of the files that were found.
+
+        Raises ValidationError where the values do not fit the algorithm, DataMissing where a file is not there."""
+        scenario = self.located(run.scenario)
         algorithm = self.algorithm_in((run.algorithm, run.scenario))
         if isinstance(run, TuningRun):
             tried = algorithm_with(algorithm, self.points(run.algorithm)[run.point].values)
-            return self._settings(tried, run.scenario, self._tuning_budget, run.trial)
+            return self._settings(tried, scenario, self._tuning_budget, run.trial)
         if chosen is not None:
             algorithm = algorithm_with(algorithm, chosen)
-        return self._settings(algorithm, run.scenario, self.budget, run.trial)
+        return self._settings(algorithm, scenario, self.budget, run.trial)
+
+    def located(self, scenario: str) -> Scenario:
+        """A scenario with the paths of its files as they were found. Raises DataMissing where one is not there."""
+        settings, found, told = self.scenarios[scenario], {}, []
+        for key, path in settings.files.items():
+            try:
+                found[key] = find_data(path, self._file.parent, f"scenarios.{scenario}.{key}").resolve()
+            except DataMissing as missing:
+                told += missing.mistakes
+        if told:
+            raise DataMissing(self._file, told)
+        return settings.with_files(found) if found else settings
 
     @property
     def _tuning_budget(self) -> Budget:
@@ -377,11 +437,11 @@ class Experiment(Settings):
             return self.budget
         return self.budget.model_copy(update=self.tuning.budget.model_dump(exclude_none=True))
 
-    def _settings(self, algorithm: Algorithm, scenario: str, budget: Budget, trial: int) -> RunSettings:
+    def _settings(self, algorithm: Algorithm, scenario: Scenario, budget: Budget, trial: int) -> RunSettings:
         return RunSettings.model_construct(
             task=self.task,
             algorithm=algorithm,
-            scenario=self.scenarios[scenario],
+            scenario=scenario,
             budget=budget,
             evaluation=self.evaluation,
             seed=self.seed,

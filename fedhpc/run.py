@@ -310,8 +310,8 @@ def _train(
         # The schedule was played ahead of the training: once more, to the target's version and no further.
         ended = settings.budget.model_copy(update={"server_updates": engine.reached})
         until = settings.model_copy(update={"budget": ended})
-        again = make_schedule(until, data.population)
-        again.losses.update(schedule.losses)
+        again = make_schedule(until, schedule.population)
+        again.losses = schedule.losses
         lived = _Lived(again, Recorder(settings.evaluation), reached=True)
         _play(lived, None)
     if client.record_coreset_error:

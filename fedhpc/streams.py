@@ -29,6 +29,9 @@ class Purpose(IntEnum):
     PROFILE = 11
     SPEED_CHANGE = 12
     CORESET = 13
+    AVAILABILITY = 14
+    DEVICE = 15
+    FORECAST = 16
     SYNTHETIC_LOSS = 17
 
 

@@ -78,6 +78,8 @@ def print_plan(experiment: Experiment, site: Site, console: Console, draw: Path 
     with TemporaryDirectory(prefix="fedhpc-plan-") as scratch:
         try:
             prepared = prepared_data(experiment, Path(scratch))
+            for scenario in experiment.scenarios:
+                experiment.located(scenario)
         except DataMissing as missing:
             if draw is not None:
                 raise

@@ -45,7 +45,8 @@ def write_experiment(experiment: Experiment, folder: Path) -> None:
     if isinstance(task, Classification) and isinstance(task.data, DataFile | TextFile):
         found = find_data(task.data.path, experiment.file.parent).resolve()
         task = task.model_copy(update={"data": task.data.model_copy(update={"path": found})})
-    text = dump_experiment(experiment.model_copy(update={"task": task}))
+    scenarios = {name: experiment.located(name) for name in experiment.scenarios}
+    text = dump_experiment(experiment.model_copy(update={"task": task, "scenarios": scenarios}))
     with replacing(folder / EXPERIMENT) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
@@ -179,7 +180,8 @@ def _changes(before: Experiment | None, now: Experiment, run: Run) -> list[str]:
 
 
 def _comparable(experiment: Experiment) -> dict[str, Any]:
-    return experiment.model_dump(mode="json", exclude={"task": {"data": {"path"}}})
+    of_scenarios = {"__all__": {"devices": {"path"}, "availability": {"path"}}}
+    return experiment.model_dump(mode="json", exclude={"task": {"data": {"path"}}, "scenarios": of_scenarios})
 
 
 def _compared(key: str, old: Any, new: Any) -> Iterator[str]:

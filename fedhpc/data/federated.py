@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpc.federation.population import Population
+from fedhpc.models.parameters import parameters_of
+from fedhpc.models.settings import Model
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,11 @@ def open_prepared(path: Path) -> FederatedData:
         )
 
 
-def open_population(path: Path) -> Population:
-    """The population of a prepared file, without its examples."""
+def open_population(path: Path, model: Model) -> Population:
+    """The population of a prepared file that is to train this model, without its examples."""
     with h5py.File(path, "r", locking=False) as file:
-        return Population(np.diff(file["offsets"][()]), file["stragglers"][()])
+        parameters = parameters_of(model, file["features"].shape[1:], len(file["class_names"]))
+        return Population(np.diff(file["offsets"][()]), file["stragglers"][()], parameters)
 
 
 def _mapped(path: Path, dataset: Any) -> NDArray[Any]:

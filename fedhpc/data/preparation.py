@@ -12,7 +12,6 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from fedhpc.data.examples import Examples
 from fedhpc.data.federated import MAPPED, open_population, open_prepared
 from fedhpc.data.partitions import ImpossiblePartition, owners
-from fedhpc.data.paths import find_data
+from fedhpc.data.paths import content_of, find_data
 from fedhpc.data.settings import ByColumn, DataFile, Partition, Stragglers, TextFile
 from fedhpc.data.sources import load
 from fedhpc.data.stragglers import kept_examples, straggler_clients
@@ -52,8 +51,7 @@ def fingerprint(task: Classification, base: Path) -> str:
         return task.data.source
     path = find_data(task.data.path, base)
     try:
-        status = path.stat()
-        return _content(path, status.st_size, status.st_mtime_ns)
+        return content_of(path)
     except OSError as error:
         raise ExperimentError(path, [f"task.data.path: the file cannot be read: {error.strerror}"]) from None
 
@@ -88,13 +86,6 @@ def _told_of(file: Path) -> Iterator[None]:
         if error.path != file.parent:
             raise
         raise type(error)(file, error.mistakes) from None
-
-
-@lru_cache(maxsize=8)
-def _content(path: Path, size: int, modified: int) -> str:
-    """The file's SHA-256; size and time of change keep a file that was written anew from being taken for the old."""
-    with path.open("rb") as file:
-        return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def prepare(task: Classification, seed: int, base: Path, folder: Path, trial: int = 0) -> Path:
@@ -140,7 +131,7 @@ def population_of(task: Task, prepared: Path | None) -> Population:
         return Population(np.full(task.clients, task.examples), stragglers)
     if prepared is None:
         raise ValueError("the population of a classification task is known once its data are prepared")
-    return open_population(prepared)
+    return open_population(prepared, task.model)
 
 
 def _digest(task: Classification, seed: int, trial: int, content: str) -> str:

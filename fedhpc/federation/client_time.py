@@ -2,7 +2,8 @@
 
 T = T_communication + C + T_per_example * examples + T_per_step * steps (Hard et al., section 3.1; FedCompass,
 section 5.1), with factors that are drawn anew at each participation. Where the scenario gives clients a capability, an
-example takes one over it more (FedCore, section 3.1).
+example takes one over it more (FedCore, section 3.1); where it gives them devices, a step takes longer by the device's
+computation, and the participation by its communication (RELAY, section 5.1).
 
 A time limit (Hard et al., section 2.1) gives a client as many mini-batches as fit it under the factors of this very
 participation: more than its epochs or steps where there is time and it may, never fewer than one batch, and never more
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from fedhpc.clients.settings import MOST_STEPS, ClientSettings
 from fedhpc.federation.deadline import DeadlineWork, deadline_of, work_by_deadline
 from fedhpc.federation.population import Population
+from fedhpc.latency.devices import DeviceTimes, device_times
 from fedhpc.latency.sampler import LatencySampler, capability_of
 from fedhpc.latency.scenario import Scenario
 from fedhpc.streams import Purpose, sequential
@@ -63,6 +65,12 @@ class ClientTime:
         self._capability: Callable[[int], float] | None = None
         if scenario.capability is not None:
             self._capability = capability_of(scenario.capability, population, seed, trial)
+        self._devices: DeviceTimes | None = None
+        if scenario.devices is not None:
+            # As the examples of all clients are few numbers, the work of each number is counted once.
+            held, of_client = np.unique(population.examples, return_inverse=True)
+            steps = np.array([self._work(examples)[0] for examples in held.tolist()])[of_client]
+            self._devices = device_times(scenario.devices, steps, client.batch_size, population.parameters, seed, trial)
         self.deadline: float | None = None
         self.work_by_deadline: Callable[[int], DeadlineWork | None] | None = None
         if self._capability is not None and scenario.straggler_percent is not None and client.epochs is not None:
@@ -77,7 +85,7 @@ class ClientTime:
                 times = [*self._ordinary_times(scenario, population, seed, trial)]
                 self.limit = float(np.percentile(times, client.time_limit.percentile)) if times else 0.0
 
-        self._is_ordinary = self.limit is None and self._capability is None
+        self._is_ordinary = self.limit is None and self._capability is None and self._devices is None
 
     def of(self, client: int, participation: int, examples: int, steps: int | None = None) -> tuple[int, float]:
         """The mini-batches that a client with so many examples takes, and virtual seconds from download to upload.
@@ -101,11 +109,15 @@ class ClientTime:
         seconds = self._duration(client, participation, processed, steps)
         if self._capability is not None:
             seconds += processed / self._capability(client)
+        if self._devices is not None:
+            seconds += self._devices.seconds(client, steps)
         return steps, seconds
 
     def _of_limited(self, limit: float, client: int, participation: int, examples: int) -> tuple[int, float]:
         communication, overhead, per_example, per_step = self._factors(client, participation)
         per_example += self._by_capability(client)
+        per_step += self._step_by_device(client)
+        communication += 0.0 if self._devices is None else self._devices.seconds(client, 0)
         spent = overhead if self._overhead_counts else 0.0
         steps, processed = self._work_within(limit, examples, spent, per_example, per_step)
         return steps, communication + overhead + per_example * processed + per_step * steps
@@ -117,6 +129,7 @@ class ClientTime:
         for client, examples in enumerate(self._population.examples.tolist()):
             steps, processed = self._work(examples)
             seconds = self._profiler.duration(client, 0, processed, steps) + self._by_capability(client) * processed
+            seconds += 0.0 if self._devices is None else self._devices.seconds(client, steps)
             found.append(seconds / steps)
         return found
 
@@ -131,6 +144,10 @@ class ClientTime:
     def _by_capability(self, client: int) -> float:
         """Virtual seconds that an example takes the client by its capability."""
         return 0.0 if self._capability is None else 1 / self._capability(client)
+
+    def _step_by_device(self, client: int) -> float:
+        """Virtual seconds that a mini-batch takes the client by its device."""
+        return 0.0 if self._devices is None else self._devices.per_step.item(client)
 
     def _by_deadline(
         self, deadline: float, population: Population, convex: bool
@@ -186,5 +203,6 @@ class ClientTime:
             if steps:
                 _, overhead, per_example, per_step = factors(client, draw)
                 per_example += self._by_capability(client)
+                per_step += self._step_by_device(client)
                 spent = overhead if overhead_counts else 0.0
                 yield spent + per_example * processed + per_step * steps

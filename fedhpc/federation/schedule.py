@@ -12,6 +12,9 @@ from fedhpc.federation.selection import FreeByExamples, FreeClients, MarkedClien
 from fedhpc.federation.synthetic_losses import SyntheticLosses
 from fedhpc.federation.virtual_server import VirtualServer
 from fedhpc.federation.wall_server import WallServer
+from fedhpc.latency.availability import Availability
+from fedhpc.latency.availability_sources import availability_of
+from fedhpc.latency.forecasts import Forecast, forecast_of
 from fedhpc.models.settings import Logistic
 from fedhpc.streams import Purpose, sequential
 from fedhpc.task import Classification, NullTask
@@ -20,6 +23,7 @@ from fedhpc.task import Classification, NullTask
 def make_schedule(settings: RunSettings, population: Population) -> VirtualServer:
     """The virtual server of a run, at virtual second 0; iterate its ``server_updates()``."""
     seed, trial, algorithm = settings.seed, settings.trial, settings.algorithm
+    availability, forecast = _availability(settings, len(population))
     return VirtualServer(
         scheduler=make_scheduler(algorithm),
         population=population,
@@ -31,6 +35,8 @@ def make_schedule(settings: RunSettings, population: Population) -> VirtualServe
             trial,
             convex=isinstance(settings.task, Classification) and isinstance(settings.task.model, Logistic),
         ),
+        availability=availability,
+        forecast=forecast,
         free=_free_clients(algorithm, population, sequential(seed, trial, Purpose.SELECTION)),
         budget=settings.budget,
         chance=sequential(seed, trial, Purpose.SCHEDULER),
@@ -39,6 +45,15 @@ def make_schedule(settings: RunSettings, population: Population) -> VirtualServe
         reads_losses=algorithm.reads_losses,
         losses=SyntheticLosses(seed, trial) if isinstance(settings.task, NullTask) else {},
     )
+
+
+def _availability(settings: RunSettings, clients: int) -> tuple[Availability, Forecast] | tuple[None, None]:
+    """When the clients are online and what is known of it beforehand; None where they always are."""
+    seed, trial, wanted = settings.seed, settings.trial, settings.scenario.availability
+    if wanted is None:
+        return None, None
+    availability = availability_of(wanted, clients, seed, trial)
+    return availability, forecast_of(wanted, availability, seed, trial)
 
 
 def _free_clients(algorithm: AnyAlgorithm, population: Population, selection: np.random.Generator) -> FreeClients:

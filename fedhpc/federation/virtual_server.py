@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from fedhpc.federation.selection import MarkedClients
 from fedhpc.federation.server import Server
 from fedhpc.federation.updates import Participation, ScheduleError, ServerUpdate
 from fedhpc.latency.availability import Availability
+from fedhpc.latency.forecasts import Forecast
 
 # At equal times arrivals come before those who drop out, and both before timers (law 1).
 _ARRIVAL, _DROPOUT, _TIMER = 0, 1, 2
@@ -26,13 +26,6 @@ _ARRIVAL, _DROPOUT, _TIMER = 0, 1, 2
 _STARTS_WITHOUT_ARRIVAL = 1_000_000
 _ROUNDS_WITHOUT_ARRIVAL = 10_000
 _ARRIVALS_AT_ONE_MOMENT = 100_000
-
-
-class Forecast(Protocol):
-    """What is foretold of clients' availability."""
-
-    def probability(self, clients: NDArray[np.int64], start: float, end: float) -> NDArray[np.float64]:
-        """The probability that each of the clients is available from ``start`` to ``end``, float64 [clients]."""
 
 
 @dataclass(kw_only=True)

@@ -5,22 +5,28 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fedhpc.latency.intervals import Intervals
+
 _Clients = NDArray[np.int64]
 
 
 class Availability:
-    """The intervals of all clients, and where in them the present is.
+    """The intervals of all clients, as ``Intervals`` has them, and where in them the present is.
 
-    Those of client i lie at ``first[i]:first[i + 1]`` of ``begins`` and ``ends``, float64, in seconds from the period's
-    begin: ascending, apart, none empty, all within 0..``period``. A client is online from an interval's begin until
-    just before its end. An interval that ends with the period and one that begins with it are one across the turn.
-
-    The present never goes back: a call's ``now`` or ``start`` is at or after every earlier one's.
+    The present never goes back: a call's ``now`` is at or after every earlier one's. The future may be asked for in any
+    order.
     """
 
-    def __init__(self, first: _Clients, begins: NDArray[np.float64], ends: NDArray[np.float64], period: float) -> None:
+    def __init__(
+        self,
+        first: _Clients,
+        begins: NDArray[np.float64],
+        ends: NDArray[np.float64],
+        period: float | NDArray[np.float64],
+    ) -> None:
+        self.intervals = Intervals(first, begins, ends, period)
         self._first, self._last = first[:-1], first[1:]
-        self._begins, self._ends, self._period = begins, ends, period
+        self._begins, self._ends, self._periods = begins, ends, self.intervals.periods
         # Of each client the interval that it is in or that comes next; infinite where it has none.
         self._place = self._first.copy()
         self._turn = np.zeros(len(self._first))  # when the period began that the interval is of
@@ -40,12 +46,13 @@ class Availability:
     def until(self, client: int, now: float) -> float:
         """The second at which a client goes offline that is online now: infinite where it never does."""
         begins, ends = self._begins, self._ends
-        place, turn, since = int(self._place[client]), float(self._turn[client]), now
+        place, turn = int(self._place[client]), float(self._turn[client])
         end = turn + float(ends[place])
         while end <= now:
             place, turn = self._after(client, place, turn)
             end = turn + float(ends[place])
-        while end - since < 2 * self._period:
+        always = now + 2 * float(self._periods[client])
+        while end < always:
             following, its_turn = self._after(client, place, turn)
             if its_turn + float(begins[following]) > end:
                 return end
@@ -60,22 +67,22 @@ class Availability:
         return float(np.min(self._begin, where=among & (self._begin > now), initial=math.inf))
 
     def share(self, clients: _Clients, start: float, end: float) -> NDArray[np.float64]:
-        """The share of the time from ``start`` to ``end`` that each of the clients is online, float64 [clients]; of a
-        moment, 1 or 0."""
-        self._come_to(start)
-        if end <= start:
-            return (self._begin[clients] <= start).astype(np.float64)
+        """The share of the time from ``start``, now or later, to ``end`` that each of the clients is online, float64
+        [clients]; of a moment, 1 or 0."""
+        end = max(start, end)
         begin, until = self._begin[clients], self._end[clients]
-        online = np.minimum(until, end) - np.maximum(begin, start)
-        np.maximum(online, 0.0, out=online)
-        left = np.flatnonzero(until < end)
+        online = _overlap(begin, until, start, end)
+        # At ``end`` itself too, for the sake of a moment that adjoining intervals meet at.
+        left = np.flatnonzero(until <= end)
         place, turn = self._place[clients[left]], self._turn[clients[left]]
         while left.size:
             place, turn = self._all_after(clients[left], place, turn)
             begin, until = turn + self._begins[place], turn + self._ends[place]
-            online[left] += np.maximum(np.minimum(until, end) - begin, 0.0)
-            going_on = until < end
+            online[left] += _overlap(begin, until, start, end)
+            going_on = np.flatnonzero(until <= end)
             left, place, turn = left[going_on], place[going_on], turn[going_on]
+        if end == start:
+            return online
         share: NDArray[np.float64] = np.minimum(online / (end - start), 1.0)
         return share
 
@@ -91,10 +98,19 @@ class Availability:
         """A client's next interval."""
         if place + 1 < self._last[client]:
             return place + 1, turn
-        return int(self._first[client]), turn + self._period
+        return int(self._first[client]), turn + float(self._periods[client])
 
     def _all_after(
         self, clients: _Clients, place: _Clients, turn: NDArray[np.float64]
     ) -> tuple[_Clients, NDArray[np.float64]]:
         over = place + 1 == self._last[clients]
-        return np.where(over, self._first[clients], place + 1), np.where(over, turn + self._period, turn)
+        return np.where(over, self._first[clients], place + 1), np.where(over, turn + self._periods[clients], turn)
+
+
+def _overlap(begin: NDArray[np.float64], until: NDArray[np.float64], start: float, end: float) -> NDArray[np.float64]:
+    """Seconds from ``start`` to ``end`` within each interval; of a moment, whether it is, as 1 or 0."""
+    if end == start:
+        return ((begin <= start) & (start < until)).astype(np.float64)
+    seconds = np.minimum(until, end) - np.maximum(begin, start)
+    np.maximum(seconds, 0.0, out=seconds)
+    return seconds

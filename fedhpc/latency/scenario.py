@@ -1,11 +1,16 @@
 """How long a client takes: Hard et al., section 3, ``T = T_communication + C + T_per_example * examples``; FedCompass,
-section 5.1, a time for each step; FedCore, sections 3 and 6.1, a constant capability and a deadline for stragglers."""
+section 5.1, a time for each step; FedCore, sections 3 and 6.1, a constant capability and a deadline for stragglers;
+RELAY, section 5.1, the devices that clients have, and when they are online."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from fedhpc.latency.availability_settings import AvailabilitySettings, BehaviourTrace
 from fedhpc.latency.capability import Capability
+from fedhpc.latency.device_settings import CapacityFile, Devices, ProfilesFile
 from fedhpc.latency.distributions import Duration, bounds
 from fedhpc.settings import Settings
 
@@ -38,6 +43,9 @@ class Scenario(_Factors):
     ``straggler_percent``, s, sets a round's deadline (FedCore, section 6.1): the (100-s)th percentile, over all
     clients, of the virtual seconds that their full local work takes by their capability alone.
 
+    ``devices`` add what clients' devices and links take (RELAY, section 5.1), which no speed change moves and no
+    straggler_percent counts; ``availability`` says when clients are online, which they always are without it.
+
     Under a clock, silos take the time that they take, and ``slowdown`` is all that there is: how many times as long a
     step takes as it would, one number for all clients or one for each.
     """
@@ -47,11 +55,25 @@ class Scenario(_Factors):
     straggler_percent: float | None = Field(None, gt=0, lt=100)
     speed_change: float = Field(0.0, ge=0, le=1)
     slowdown: Slowdown | Annotated[list[Slowdown], Field(min_length=1)] | None = None
+    devices: Devices | None = None
+    availability: AvailabilitySettings | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_given(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # So that results from before these keys were there are still those of the same settings (law 5).
+        content: dict[str, Any] = written(self)
+        for key in ("devices", "availability"):
+            if key in content and content[key] is None:
+                del content[key]
+        return content
 
     @model_validator(mode="after")
     def _something_takes_time(self) -> "Scenario":
-        if self.slowdown is None and self.capability is None and not any(self.factors(straggler=False)):
-            raise ValueError("give at least one of communication, overhead, per_example and per_step, or a capability")
+        takes = [*self.factors(straggler=False), self.slowdown, self.capability, self.devices]
+        if all(each is None for each in takes):
+            raise ValueError(
+                "give at least one of communication, overhead, per_example and per_step, or a capability, or devices"
+            )
         return self
 
     @model_validator(mode="after")
@@ -81,6 +103,24 @@ class Scenario(_Factors):
         """The keys that are given and speak of virtual seconds."""
         return [name for name, value in self if name != "slowdown" and value]
 
+    @property
+    def files(self) -> dict[str, Path]:
+        """The files that it names, by the keys of their paths within it."""
+        parts: list[tuple[str, object]] = [("devices", self.devices), ("availability", self.availability)]
+        return {
+            f"{key}.path": part.path
+            for key, part in parts
+            if isinstance(part, ProfilesFile | CapacityFile | BehaviourTrace)
+        }
+
+    def with_files(self, found: Mapping[str, Path]) -> "Scenario":
+        """The same with these paths, by their keys, in the place of its own."""
+        moved = {}
+        for place, path in found.items():
+            key = place.partition(".")[0]
+            moved[key] = getattr(self, key).model_copy(update={"path": path})
+        return self.model_copy(update=moved)
+
     def slowdown_of(self, client: int) -> float:
         """How many times as long this client's steps take."""
         if isinstance(self.slowdown, list):
@@ -100,7 +140,11 @@ class Scenario(_Factors):
     @property
     def work_takes_time(self) -> bool:
         """Whether every client's time grows with its work."""
-        return self.capability is not None or all(
-            any(factor is not None and bounds(factor)[1] > 0 for factor in self.factors(straggler=straggler)[2:])
-            for straggler in (False, True)
+        return (
+            self.capability is not None
+            or self.devices is not None
+            or all(
+                any(factor is not None and bounds(factor)[1] > 0 for factor in self.factors(straggler=straggler)[2:])
+                for straggler in (False, True)
+            )
         )

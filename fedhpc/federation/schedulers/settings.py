@@ -20,9 +20,11 @@ class AlgorithmSettings(Settings):
     a moving average of the global model. ``privacy``: noise that protects who takes part.
 
     ``HAS_ROUNDS``: whether clients start in rounds that a scenario's deadline can be the end of.
+    ``FOLLOWS_AVAILABILITY``: whether only clients who are online are started.
     """
 
     HAS_ROUNDS: ClassVar[bool] = False
+    FOLLOWS_AVAILABILITY: ClassVar[bool] = False
 
     scheduler: str
     client: ClientSettings

@@ -10,7 +10,7 @@ and the next one tries again; while nobody can be selected, the server waits.
 """
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -76,6 +76,8 @@ class StaleSynchronousSettings(AlgorithmSettings):
     is N_0 less the late clients that expect to be there within mu_t (section 4.1, APT). ``oracle``: work whose update
     is never used costs nothing, the course of events being the same (SAFA+O, section 3.2).
     """
+
+    FOLLOWS_AVAILABILITY: ClassVar[bool] = True
 
     scheduler: Literal["stale_synchronous"]
     cohort: int | None = Field(None, ge=1, le=10**8)
