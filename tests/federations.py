@@ -177,6 +177,7 @@ def by_the_papers(federation: Federation) -> tuple[np.ndarray, Evaluations]:
     evaluations = {}
 
     schedule = make_schedule(federation.settings, federation.data.population)
+    schedule.losses = {}
 
     def delta(one: Participation) -> np.ndarray:
         if not one.steps:

@@ -99,6 +99,7 @@ class Engine:
         self.reached: int | None = None  # the first version whose evaluation is the target
         self._model, self._own, self._others, self._rest = model, own, others, rest
         self._shards, self._stack, self._pulse, self._is_target = shards, stack, pulse, is_target
+        schedule.losses = {}  # what is measured, and nothing else
         self._updates = schedule.server_updates()
         self._played_out = False
         self._versions: dict[int, Vector] = {}  # by id: server versions, teachers in use, output models to evaluate

@@ -61,7 +61,7 @@ def test_late_updates_that_are_given_up_are_never_computed(
         (member.client, member.participation) for work in trained([*own.done, *ranks.given]) for member in work.members
     ]
     replayed = make_schedule(federation.settings, federation.data.population)
-    replayed.losses.update(engine.schedule.losses)
+    replayed.losses = engine.schedule.losses
     used = [
         (one.client, one.participation) for update in replayed.server_updates() for one in update.updates if one.steps
     ]

@@ -293,7 +293,7 @@ def test_equation_2_and_oorts_choices_are_the_papers_after_any_kill(
     for version, shards in evaluations.items():
         np.testing.assert_allclose(engine.evaluated[version][0].loss, shards[0].loss, rtol=1e-4)
     replayed = make_schedule(federation.settings, federation.data.population)
-    replayed.losses.update(engine.schedule.losses)
+    replayed.losses = engine.schedule.losses
     ages = [{one.staleness > 0 for one in update.updates} for update in replayed.server_updates()]
     assert ({True, False} in ages) == (federation.settings.algorithm.stale is not None)  # fresh and stale ones together
 
