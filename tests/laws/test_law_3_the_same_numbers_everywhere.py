@@ -65,7 +65,7 @@ LATE: dict[str, Any] = {
     },
 }
 """Those whose server does more than step along one weighted sum."""
-WITH_STATISTICS = ["fedbuff_sum", "fedasync"]
+WITH_STATISTICS = ["fedbuff_sum", "fedasync", "relay"]
 """Of ``tests.pictures``."""
 
 CORESETS = ["fedcore", "fedcore_30", "fedprox_partial"]
