@@ -42,5 +42,8 @@ RELAY: dict[str, Any] = {
 
 
 def with_relay(settings: dict[str, Any]) -> None:
-    """They take the place of the algorithms."""
+    """They take the place of the algorithms. In the scenario ``dynavail`` clients come and go, and drop out."""
     settings["algorithms"] = RELAY
+    slow = {"distribution": "lognormal", "mu": 6.0, "sigma": 0.5}
+    domain = settings["scenarios"]["domain"]
+    settings["scenarios"]["dynavail"] = {**domain, "per_example": slow, "availability": {"source": "generated"}}

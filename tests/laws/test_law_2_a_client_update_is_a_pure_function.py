@@ -48,11 +48,11 @@ def test_the_engine_computes_what_is_aggregated_and_nothing_else(tiny: Callable[
 
 
 @pytest.mark.parametrize("algorithm", RELAY)
-@pytest.mark.parametrize("stack", [1, 3])
-def test_late_updates_that_are_given_up_are_never_computed(
-    tiny: Callable[..., Path], algorithm: str, stack: int
+@pytest.mark.parametrize(("stack", "scenario"), [(1, "domain"), (3, "dynavail")])
+def test_updates_that_come_too_late_or_never_are_not_computed(
+    tiny: Callable[..., Path], algorithm: str, stack: int, scenario: str
 ) -> None:
-    federation = Federation.of(tiny(with_relay), algorithm)
+    federation = Federation.of(tiny(with_relay), algorithm, scenario)
     federation.choice = DENSE.model_copy(update={"clients": stack})
     own, ranks = Own(federation.training()), Ranks(federation.training(), random.Random(algorithm))
     engine = federation.engine(ranks, own=own)

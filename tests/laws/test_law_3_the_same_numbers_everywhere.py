@@ -155,18 +155,18 @@ def test_the_same_bytes_with_1_and_2_ranks_where_clients_build_coresets(
             assert errors is None
 
 
-@pytest.mark.parametrize("step", ["{clients: 1}", "{clients: 3}"])
+@pytest.mark.parametrize(("stack", "scenario"), [(1, "domain"), (3, "dynavail")])
 def test_the_same_bytes_with_1_2_and_3_ranks_where_updates_and_losses_are_looked_at(
-    tiny: Callable[..., Path], tmp_path: Path, step: str
+    tiny: Callable[..., Path], tmp_path: Path, stack: int, scenario: str
 ) -> None:
     file = tiny(with_relay)
     for ranks in (1, 2, 3):
         # A checkpoint at every turn leaves no trace.
-        command = run_command(file, Run(",".join(RELAY), "domain", 1), tmp_path / str(ranks), 0.001 * ranks, step)
-        finished = mpi(ranks, command)
+        cell, step = Run(",".join(RELAY), scenario, 1), f"{{clients: {stack}}}"
+        finished = mpi(ranks, run_command(file, cell, tmp_path / str(ranks), 0.001 * ranks, step))
         assert finished.returncode == 0, finished.stderr
     for algorithm in RELAY:
-        cell = Run(algorithm, "domain", 1)
+        cell = Run(algorithm, scenario, 1)
         found = {ranks: numbers(cell.file(tmp_path / str(ranks), ".h5")) for ranks in (1, 2, 3)}
         assert found[2] == found[1]
         assert found[3] == found[1]
@@ -271,11 +271,11 @@ def test_algorithms_that_hear_late_clients_give_the_papers_models_after_any_kill
 
 
 @pytest.mark.parametrize("algorithm", RELAY)
-@pytest.mark.parametrize("stack", [1, 3])
+@pytest.mark.parametrize(("stack", "scenario"), [(1, "domain"), (3, "dynavail")])
 def test_equation_2_and_oorts_choices_are_the_papers_after_any_kill(
-    tiny: Callable[..., Path], tmp_path: Path, algorithm: str, stack: int
+    tiny: Callable[..., Path], tmp_path: Path, algorithm: str, stack: int, scenario: str
 ) -> None:
-    federation = Federation.of(tiny(with_relay), algorithm)
+    federation = Federation.of(tiny(with_relay), algorithm, scenario)
     federation.choice = DENSE.model_copy(update={"clients": stack})
     output, evaluations = by_the_papers(federation)
     engine = _after_four_kills(federation, random.Random(algorithm), tmp_path / "trial-0.checkpoint")
