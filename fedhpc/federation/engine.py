@@ -5,6 +5,7 @@ exists, earliest needed first (laws 2 and 4). Client updates are computed in sta
 server update is applied when all of its own have come, added up in an order that depends on the schedule only (law 3).
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
@@ -221,9 +222,10 @@ class Engine:
         if (error := assembly.coreset_error) is not None:
             self.coreset_errors[update.version] = error
         if self.schedule.reads_losses:
-            # Who has no example has nothing left to learn.
-            idle = {(one.client, one.participation): 0.0 for one in update.updates if not one.steps}
-            self.schedule.losses.update(idle | assembly.losses)
+            # Nothing is to be learned from who has no example, nor with a model that has diverged.
+            nothing = {(one.client, one.participation): 0.0 for one in update.updates}
+            measured = {key: loss for key, loss in assembly.losses.items() if math.isfinite(loss)}
+            self.schedule.losses.update(nothing | measured)
         self.applied, self.newest = update.version, update
         for start in self._starts_for_the_server(update):
             self._used(start)
