@@ -35,6 +35,7 @@ from fedhpc.federation.server import Server
 from fedhpc.federation.updates import ScheduleError, ServerUpdate
 from fedhpc.federation.virtual_server import VirtualServer
 from fedhpc.federation.wall_server import Loss
+from fedhpc.latency.in_words import latency_attributes
 from fedhpc.mistakes import ExperimentError
 from fedhpc.ranks.guard import Guarded, stand_guard
 from fedhpc.ranks.world import (
@@ -139,6 +140,7 @@ def run(
                 _play(lived, files)
         if world is None or world.rank == 0:
             attributes = _attributes(experiment, settings, start, choice, started, world)
+            attributes |= latency_attributes(settings.scenario, len(start.population), settings.seed, settings.trial)
             attributes |= lived.attributes
             attributes["updates_waiting"] = lived.schedule.totals.updates_waiting
             if (deadline := lived.schedule.deadline) is not None:

@@ -16,6 +16,7 @@ import yaml
 from fedhpc.data.preparation import population_of
 from fedhpc.experiment import load_experiment
 from fedhpc.federation.schedule import make_schedule
+from fedhpc.latency.availability_settings import OracleForecast
 from fedhpc.latency.distributions import Normal
 from fedhpc.latency.scenario import Scenario
 from fedhpc.store import open_experiment
@@ -122,8 +123,24 @@ def test_the_readme_names_what_there_is() -> None:
 def test_the_readmes_scenario_with_a_deadline_loads() -> None:
     text = (ROOT / "README.md").read_text()
     (block,) = [
-        each for each in re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE) if "percent:" in each
+        each
+        for each in re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        if "straggler_percent:" in each
     ]
     scenario = Scenario.model_validate(yaml.safe_load(block)["scenarios"]["stragglers_10"])
     assert scenario.straggler_percent == 10
     assert isinstance(scenario.capability, Normal)
+
+
+def test_the_readmes_phones_load() -> None:
+    text = (ROOT / "README.md").read_text()
+    (block,) = [
+        each for each in re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE) if "dyn_avail" in each
+    ]
+    scenarios = {name: Scenario.model_validate(each) for name, each in yaml.safe_load(block)["scenarios"].items()}
+    phones = {"devices.path": Path("device_profiles.h5")}
+    assert [scenario.files for scenario in scenarios.values()] == [phones, phones, phones]
+    assert scenarios["hs2"].devices is not None
+    assert scenarios["hs2"].devices.faster_percent == 25
+    assert scenarios["dyn_avail"].availability is not None
+    assert scenarios["dyn_avail"].availability.forecast == OracleForecast(kind="oracle", noise=0.1)

@@ -14,10 +14,12 @@ from fedhpc.data.paths import DataMissing
 from fedhpc.data.preparation import population_of, prepared_data
 from fedhpc.data.settings import DrawnPartition
 from fedhpc.experiment import Experiment, Run, RunSettings, TuningRun
+from fedhpc.federation.client_time import device_times_of
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedule import make_schedule
 from fedhpc.federation.schedulers import Algorithm
 from fedhpc.federation.updates import ServerUpdate
+from fedhpc.latency.in_words import availability_lines, devices_line
 from fedhpc.mistakes import ExperimentError
 from fedhpc.task import Classification
 from workflow.dag import fitting, refuse_unfit
@@ -91,6 +93,8 @@ def print_plan(experiment: Experiment, site: Site, console: Console, draw: Path 
         population = population_of(experiment.task, prepared)
         refuse_unfit(experiment, population)
         folder = default_folder(experiment)
+        for line in _clients(experiment, population):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
         refuse_foreign(folder, experiment, digests(experiment, recorded_choices(folder, experiment)))
         done = len(finished(folder, digests(experiment, current_choices(folder, experiment))))
         if wall:
@@ -166,6 +170,22 @@ def _print_silos(experiment: Experiment, population: Population, site: Site, con
     )
     if site.warning:
         console.print(site.warning, markup=False, highlight=False, soft_wrap=True)
+
+
+def _clients(experiment: Experiment, population: Population) -> Iterator[str]:
+    """What the devices and the availability of each scenario's clients are like, in trial 0."""
+    for name in experiment.scenarios:
+        scenario = experiment.located(name)
+        if (devices := scenario.devices) is not None:
+            clients = {each: experiment.algorithm_in((each, name)).client for each in experiment.algorithms}
+            times = {
+                each: device_times_of(devices, client, population, experiment.seed, 0)
+                for each, client in clients.items()
+            }
+            yield f"scenario {name}: {devices_line(devices, times)}"
+        if scenario.availability is not None:
+            for line in availability_lines(scenario.availability, len(population), experiment.seed, 0):
+                yield f"scenario {name}: {line}"
 
 
 def _privacy(experiment: Experiment, population: Population) -> Iterator[str]:

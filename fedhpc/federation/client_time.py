@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from fedhpc.clients.settings import MOST_STEPS, ClientSettings
 from fedhpc.federation.deadline import DeadlineWork, deadline_of, work_by_deadline
 from fedhpc.federation.population import Population
+from fedhpc.latency.device_settings import Devices
 from fedhpc.latency.devices import DeviceTimes, device_times
 from fedhpc.latency.sampler import LatencySampler, capability_of
 from fedhpc.latency.scenario import Scenario
@@ -29,6 +30,15 @@ from fedhpc.streams import Purpose, sequential
 PERCENTILE_DRAWS = 20_000
 _CLIENTS_REMEMBERED = 2**14
 _WITH_OVERHEAD = "overhead_and_computation"
+
+
+def device_times_of(
+    devices: Devices, client: ClientSettings, population: Population, seed: int, trial: int
+) -> DeviceTimes:
+    """What the devices of a trial's clients take for this work. Raises as ``devices_of`` does."""
+    held, of_client = np.unique(population.examples, return_inverse=True)
+    steps = np.array([client.local_steps(examples) for examples in held.tolist()])[of_client]
+    return device_times(devices, steps, client.batch_size, population.parameters, seed, trial)
 
 
 class ClientTime:
@@ -67,10 +77,7 @@ class ClientTime:
             self._capability = capability_of(scenario.capability, population, seed, trial)
         self._devices: DeviceTimes | None = None
         if scenario.devices is not None:
-            # As the examples of all clients are few numbers, the work of each number is counted once.
-            held, of_client = np.unique(population.examples, return_inverse=True)
-            steps = np.array([self._work(examples)[0] for examples in held.tolist()])[of_client]
-            self._devices = device_times(scenario.devices, steps, client.batch_size, population.parameters, seed, trial)
+            self._devices = device_times_of(scenario.devices, client, population, seed, trial)
         self.deadline: float | None = None
         self.work_by_deadline: Callable[[int], DeadlineWork | None] | None = None
         if self._capability is not None and scenario.straggler_percent is not None and client.epochs is not None:

@@ -103,8 +103,8 @@ class Server:
         except IndexError as error:
             raise ScheduleError(f"{error}; ask for fewer at a time, or give the task more clients") from None
 
-    def candidates(self) -> NDArray[np.int64]:
-        """The clients that are free and online now, in ascending order."""
+    def candidates(self) -> NDArray[np.bool_]:
+        """Who is free and online now, bool [clients]: an array of the caller's own."""
         raise NotImplementedError
 
     def take(self, clients: NDArray[np.int64]) -> None:

@@ -69,10 +69,10 @@ class VirtualServer(Server):
         self._timers += 1
         heappush(self._events, (time, _TIMER, self._timers, (token, is_deadline)))
 
-    def candidates(self) -> NDArray[np.int64]:
+    def candidates(self) -> NDArray[np.bool_]:
         if self.availability is None:
-            return np.flatnonzero(self._marked)
-        return np.flatnonzero(self._marked & self.availability.online(self.now))
+            return self._marked.copy()
+        return self._marked & self.availability.online(self.now)
 
     def take(self, clients: NDArray[np.int64]) -> None:
         assert isinstance(self.free, MarkedClients)

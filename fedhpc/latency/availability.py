@@ -71,6 +71,14 @@ class Availability:
         [clients]; of a moment, 1 or 0."""
         end = max(start, end)
         begin, until = self._begin[clients], self._end[clients]
+        # Most are in an interval, or before one, beyond the end.
+        share = (begin <= start).astype(np.float64)
+        rest = np.flatnonzero((until <= end) | ((begin > start) & (begin < end)))
+        share[rest] = self._measured_share(clients[rest], start, end)
+        return share
+
+    def _measured_share(self, clients: _Clients, start: float, end: float) -> NDArray[np.float64]:
+        begin, until = self._begin[clients], self._end[clients]
         online = _overlap(begin, until, start, end)
         # At ``end`` itself too, for the sake of a moment that adjoining intervals meet at.
         left = np.flatnonzero(until <= end)
@@ -81,10 +89,7 @@ class Availability:
             online[left] += _overlap(begin, until, start, end)
             going_on = np.flatnonzero(until <= end)
             left, place, turn = left[going_on], place[going_on], turn[going_on]
-        if end == start:
-            return online
-        share: NDArray[np.float64] = np.minimum(online / (end - start), 1.0)
-        return share
+        return online if end == start else np.minimum(online / (end - start), 1.0)
 
     def _come_to(self, now: float) -> None:
         passed = np.flatnonzero(self._end <= now)

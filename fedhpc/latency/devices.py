@@ -20,10 +20,17 @@ _BITS_A_PARAMETER = 32
 
 @dataclass(frozen=True)
 class DeviceTimes:
-    """Virtual seconds of each client's device, float64 [clients]: of a mini-batch, and of all that is transferred."""
+    """Virtual seconds of each client's device, float64 [clients]: of a mini-batch, and of all that is transferred.
+    ``steps``: int64 [clients], the mini-batches of each client's work as its epochs or steps say."""
 
     per_step: NDArray[np.float64]
     communication: NDArray[np.float64]
+    steps: NDArray[np.int64]
+
+    @property
+    def updates(self) -> NDArray[np.float64]:
+        """What each client's whole work takes it, float64 [clients]."""
+        return self.communication + self.per_step * self.steps
 
     def seconds(self, client: int, steps: int) -> float:
         """What a participation with so many mini-batches takes."""
@@ -61,4 +68,4 @@ def device_times(
         fastest = np.argsort(per_step * steps.mean() + transfer, kind="stable")[:faster]
         per_step[fastest] /= 2
         transfer[fastest] /= 2
-    return DeviceTimes(per_step, transfer)
+    return DeviceTimes(per_step, transfer, steps)

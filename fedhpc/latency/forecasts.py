@@ -7,8 +7,10 @@ from numpy.typing import NDArray
 
 from fedhpc.latency.availability import Availability
 from fedhpc.latency.availability_settings import AvailabilitySettings, GeneratedAvailability, SeasonalForecast
+from fedhpc.latency.availability_sources import availability_of
 from fedhpc.latency.availability_sources.generated import generate
-from fedhpc.latency.seasons import Accuracy, Seasons, accuracy, first_half
+from fedhpc.latency.intervals import Intervals
+from fedhpc.latency.seasons import MOST_MEASURED, Accuracy, Seasons, accuracy, first_half
 from fedhpc.streams import ParticipationStream, Purpose
 
 
@@ -50,24 +52,25 @@ def forecast_of(settings: AvailabilitySettings, availability: Availability, seed
     """The forecast that the settings ask for, of these clients' availability."""
     forecast = settings.forecast
     if isinstance(forecast, SeasonalForecast):
-        return seasons_of(settings, availability, seed, trial)
+        return seasons_of(settings, availability.intervals, seed, trial)
     if forecast.noise:
         return NoisyOracle(availability, forecast.noise, seed, trial)
     return Oracle(availability)
 
 
-def seasons_of(settings: AvailabilitySettings, availability: Availability, seed: int, trial: int) -> Seasons:
+def seasons_of(settings: AvailabilitySettings, truth: Intervals, seed: int, trial: int) -> Seasons:
     """What clients do at which hour, from their past alone: of generated clients from a week before the one that they
     live through, of a trace's from the first half of it."""
-    truth = availability.intervals
     if isinstance(settings, GeneratedAvailability):
-        return Seasons(generate(len(availability), seed, trial, past=True), truth.periods)
+        return Seasons(generate(len(truth.periods), seed, trial, past=True), truth.periods)
     return Seasons(first_half(truth), truth.periods)
 
 
-def seasonal_accuracy(settings: AvailabilitySettings, availability: Availability, seed: int, trial: int) -> Accuracy:
+def seasonal_accuracy(settings: AvailabilitySettings, clients: int, seed: int, trial: int) -> Accuracy:
     """How good ``seasons_of`` is where it was not fitted: in the week that generated clients live through, or in the
-    second half of a trace (section 5.2 does the same)."""
-    truth = availability.intervals
+    second half of a trace (section 5.2 does the same), of at most 1,000 clients."""
+    if isinstance(settings, GeneratedAvailability):
+        clients = min(clients, MOST_MEASURED)  # all are alike, and the first ones' weeks are their own
+    truth = availability_of(settings, clients, seed, trial).intervals
     since = 0 * truth.periods if isinstance(settings, GeneratedAvailability) else truth.periods / 2
-    return accuracy(seasons_of(settings, availability, seed, trial), truth, since)
+    return accuracy(seasons_of(settings, truth, seed, trial), truth, since)

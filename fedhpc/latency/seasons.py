@@ -15,7 +15,7 @@ from fedhpc.latency.intervals import Intervals
 _HOUR, _HOURS, _DAY = 3600.0, 24, 86_400.0
 _BLOCK = 2**14
 _SAMPLE_SECONDS = 600.0
-_MOST_MEASURED = 1000
+MOST_MEASURED = 1000
 
 
 class Seasons:
@@ -74,7 +74,7 @@ def accuracy(seasons: Seasons, truth: Intervals, since: NDArray[np.float64]) -> 
     """Of the forecast beside what the clients did from the second ``since`` of their period, float64 [clients], to its
     end: sampled every ten minutes, of at most 1,000 clients, evenly spread over all."""
     size = len(since)
-    chosen = np.unique(np.linspace(0, size - 1, min(size, _MOST_MEASURED)).astype(np.int64))
+    chosen = np.unique(np.linspace(0, size - 1, min(size, MOST_MEASURED)).astype(np.int64))
     found = []
     for client in chosen.tolist():
         times = np.arange(since[client], truth.periods[client], _SAMPLE_SECONDS)

@@ -1,5 +1,6 @@
 """``fedhpc plan``: counts that can be worked out by hand."""
 
+import pickle
 import re
 import time
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from fedhpc.data.preparation import population_of
 from fedhpc.experiment import load_experiment
+from fedhpc.federation.schedulers.synchronous import SynchronousSettings
 from tests.workflow.experiments import BUFFERED, SYNCHRONOUS, digits, fedhpc, schedules_only, write
 from workflow import plan
 from workflow.sites import Site
@@ -130,3 +132,71 @@ def test_what_cannot_be_drawn_is_told_at_once(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "there is no file 'absent.csv'" in done.stderr
     assert not (tmp_path / "who.png").exists()
+
+
+def test_what_devices_are_like_is_told(tmp_path: Path) -> None:
+    # Ten examples in batches of five: two steps of 3 * 5 * 100 / 1000 = 1.5 s, and 2 * 800 / 200 = 8 s of transfer.
+    (tmp_path / "capacity.pkl").write_bytes(pickle.dumps({1: {"computation": 100, "communication": 200}}))
+    phones = {"devices": {"source": "fedscale", "path": "capacity.pkl", "model_kbit": 800}}
+    faster = {"devices": {**phones["devices"], "faster_percent": 100}}
+    content = schedules_only(scenarios={"hs1": phones, "hs4": faster})
+    content["algorithms"]["fedbuff"]["client"] = {"epochs": 2}
+    done = fedhpc("plan", write(tmp_path / "phones.yaml", content))
+    assert done.returncode == 0, done.stderr
+    assert (
+        "scenario hs1: devices of 1 profile in capacity.pkl. An update takes them a median of 11 s (11 to 11 for 80 "
+        "%) in fedavg; 14 s (14 to 14 for 80 %) in fedbuff"
+    ) in done.stdout
+    assert "hs4: devices of 1 profile in capacity.pkl; the fastest 100 % need half the time. An update" in done.stdout
+    assert "a median of 5.5 s (5.5 to 5.5 for 80 %) in fedavg; 7 s" in done.stdout
+    (tmp_path / "capacity.pkl").unlink()
+    lacking = fedhpc("plan", tmp_path / "phones.yaml")
+    assert lacking.returncode == 0
+    assert "scenarios.hs1.devices.path: there is no file 'capacity.pkl'" in lacking.stdout
+    refused = fedhpc("sweep", tmp_path / "phones.yaml", "--output", tmp_path / "out")
+    assert refused.returncode == 2
+    assert "scenarios.hs1.devices.path: there is no file 'capacity.pkl'" in refused.stderr
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "capacity.pkl").write_bytes(b"of no kind")
+    damaged = fedhpc("plan", tmp_path / "phones.yaml")
+    assert damaged.returncode == 2
+    assert "scenarios.hs1.devices.path: " in damaged.stderr
+    assert "capacity.pkl is not as it should be: the file is no pickle, or a damaged one" in damaged.stderr
+
+
+def test_what_availability_is_like_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SynchronousSettings, "FOLLOWS_AVAILABILITY", True)
+    day, hour = 86_400, 3600
+    # A week in which two of three clients are online, the first by night and the second by day, half an hour each.
+    at_three, at_fifteen = ([day * each + hour * begin for each in range(7)] for begin in (3, 15))
+    traces = [
+        {"active": begins, "inactive": [begin + 1800 for begin in begins], "finish_time": 7 * day}
+        for begins in (at_three, at_fifteen, [])
+    ]
+    (tmp_path / "trace.pkl").write_bytes(pickle.dumps(dict(enumerate(traces))))
+    trace = {"source": "fedscale", "path": "trace.pkl", "forecast": {"kind": "seasonal"}}
+    devices = {"source": "clusters", "model_kbit": 800}
+    content = schedules_only(
+        task={"kind": "null", "clients": 3, "examples": 10},
+        algorithms={"fedavg": {**SYNCHRONOUS, "cohort": 2}},
+        scenarios={
+            "trace": {"devices": devices, "availability": trace},
+            "drawn": {"devices": devices, "availability": {"source": "generated"}},
+        },
+    )
+    experiment = load_experiment(write(tmp_path / "phones.yaml", content))
+    lines = list(plan._clients(experiment, population_of(experiment.task, None)))
+    assert [line.partition(". ")[0] for line in lines] == [
+        "scenario trace: devices generated, not measured: six groups of devices",
+        "scenario trace: availability of the trace trace.pkl",
+        lines[2],
+        "scenario drawn: devices generated, not measured: six groups of devices",
+        "scenario drawn: availability generated, not measured: charges by night for hours, and by day for minutes; the "
+        "week repeats",
+    ]
+    assert lines[1].endswith(
+        "A client is online for a median of 30.0 min, 70 % of the times for less than 30.0 min; of 3 clients 33% are "
+        "at 3:00 and 33% at 15:00"
+    )
+    assert "the seasonal forecast has R2 0." in lines[2]
+    assert "of 3 clients" in lines[2]

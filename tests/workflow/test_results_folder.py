@@ -1,9 +1,11 @@
 """What a results folder holds decides what a sweep may do in it."""
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import pytest
 
 from fedhpc.experiment import Experiment, Run, load_experiment
@@ -69,6 +71,34 @@ def test_data_are_found_again_from_the_results_folder(tmp_path: Path, change: Ch
     make_writable(folder)
     write_experiment(experiment, folder)
     assert digests(read_experiment(folder)) == digests(experiment)
+
+
+def test_files_of_a_scenario_are_found_again_and_told_by_their_content(tmp_path: Path, change: Change) -> None:
+    capacity = tmp_path / "capacity.pkl"
+    capacity.write_bytes(pickle.dumps({1: {"computation": 100, "communication": 200}}))
+    phones = {"devices": {"source": "fedscale", "path": capacity.name, "model_kbit": 800}}
+    experiment = change(algorithms={"fedavg": SYNCHRONOUS}, scenarios={"phones": phones})
+    folder = tmp_path / "elsewhere" / "results"
+    make_writable(folder)
+    write_experiment(experiment, folder)
+    run = Run("fedavg", "phones", 0)
+    asked = ["--algorithm", "fedavg", "--scenario", "phones", "--trial", 0, "--output", folder]
+    done = fedhpc("run", folder / "experiment.yaml", *asked)
+    assert done.returncode == 0, done.stderr
+    with h5py.File(run.file(folder, ".h5")) as file:
+        assert file.attrs["devices"] == "of 1 profile in capacity.pkl"
+    assert digests(read_experiment(folder)) == digests(experiment)
+    assert finished(folder, digests(experiment)) == [run]
+    # That it lies elsewhere is no difference; what it holds is.
+    refuse_foreign(folder, experiment, digests(experiment))
+    capacity.write_bytes(pickle.dumps({1: {"computation": 50, "communication": 200}}))
+    told = _refusal(folder, experiment)
+    assert told[0] == "fedavg/phones/trial-0: its result comes from other data or another version of fedhpc"
+    other = change(
+        algorithms={"fedavg": SYNCHRONOUS},
+        scenarios={"phones": {"devices": {**phones["devices"], "faster_percent": 25}}},
+    )
+    assert _refusal(folder, other)[0] == "scenarios.phones.devices.faster_percent: was 0.0 and is now 25.0"
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,8 @@ class StaleSynchronous(Scheduler):
         self.began = 0.0
         self.mu = settings.deadline
         """The moving average of the rounds' durations, in virtual seconds; before the first is over, what is known of
-        them."""
+        them. A round that ended because too few were left says nothing of how long rounds take: with it, those who
+        soon drop out would make mu short, and a short mu selects whoever drops out sooner still."""
         self.under_way: dict[int, Participation] = {}
         """By number, the updates that may still be used, of this round and earlier ones."""
         self.awaited: set[int] = set()
@@ -266,7 +267,8 @@ class StaleSynchronous(Scheduler):
             self.begin(server)
 
     def close(self, server: Server) -> None:
-        if self.is_open:
+        fell_short = not self.awaited and self.missing > 0
+        if self.is_open and not fell_short:
             duration = server.now - self.began  # D_t
             self.mu = duration if self.mu is None else (1 - _ALPHA) * duration + _ALPHA * self.mu
         self.is_open = self.is_waiting = False

@@ -22,7 +22,6 @@ class ByExamples(Selector):
     """So many at random, one after another."""
 
     def select(self, server: Server, wanted: Wanted) -> NDArray[np.int64]:
-        candidates = server.candidates()
-        candidates = candidates[server.population.examples[candidates] > 0]
+        candidates = np.flatnonzero(server.candidates() & (server.population.examples > 0))
         count = min(wanted.count, len(candidates))
         return candidates[drawn_by_weight(server.chance, server.population.examples[candidates], count)]

@@ -20,4 +20,4 @@ class Everybody(Selector):
     """However many are wanted."""
 
     def select(self, server: Server, wanted: Wanted) -> NDArray[np.int64]:
-        return server.candidates()
+        return np.flatnonzero(server.candidates())

@@ -7,7 +7,8 @@ their speed. A pacer lets T grow where rounds yield less than those before.
 What the paper leaves open is as the released code has it: durations are compared by their percentiles over all clients;
 utilities are scaled to 0..1 before the confidence is added, which would be nothing beside them; the pacer looks at the
 end of each window; who is explored is drawn, by size and speed, from a window of the best. Where one kind of client is
-too few, the other fills the round.
+too few, the other fills the round. A client whose update came too late to be used is explored, its duration is known,
+and its utility is what it was, 0 at first.
 """
 
 import math
@@ -21,7 +22,6 @@ from pydantic import Field
 
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.federation.selectors.selector import Selector, Wanted
-from fedhpc.federation.selectors.smallest import smallest
 from fedhpc.federation.server import Server
 from fedhpc.federation.updates import Participation
 from fedhpc.federation.weighted_draw import drawn_by_weight
@@ -61,6 +61,7 @@ class Oort(Selector):
 
     def __init__(self, settings: OortSettings, client: ClientSettings) -> None:
         self.settings, self.client = settings, client
+        self.has_met = False
         self.exploration = settings.exploration
         self.percent = settings.preferred_percent
         self.preferred = math.inf
@@ -68,41 +69,47 @@ class Oort(Selector):
         self.achieved: deque[float] = deque(maxlen=2 * settings.pacer_rounds)
         """The statistical utility that each of the last rounds came to."""
         self.rounds = 0
+        """All of them."""
+        self.ranking = np.empty(0, np.int64)
+        """The unexplored clients, the best first; some may have been explored since."""
         self.unread: list[tuple[int, Sequence[Participation]]] = []
         """Rounds and their updates, the losses of which are not known yet."""
-        self.known = False
 
     def meet(self, server: Server) -> None:
-        """What is known of all clients beforehand: their durations by a forecast, and how much they train on."""
-        clients = len(server.population)
-        self.known = True
+        """What is known of all clients beforehand: how long they take by a forecast, and how much they train on."""
+        self.has_met, population = True, server.population
         self.durations = server.durations()
-        self.trained = np.minimum(server.population.examples, self.most_trained(self.client.steps))
-        self.utility = np.zeros(clients)
-        self.last = np.zeros(clients, np.int64)
-        """The round in which each client's loss was last measured, 0 where it never was."""
-        self.prefer()
+        self.trained = np.minimum(population.examples, self.most_trained(self.client.steps))
+        self.explored = np.zeros(len(population), bool)
+        self.utility = np.zeros(len(population))
+        self.last = np.zeros(len(population), np.int64)
+        """The round in which each client's loss was last measured; where it never was, in which it first came."""
+        self.prefer(server)
 
     def most_trained(self, steps: int | None) -> float:
         """Examples that fit into so many mini-batches."""
         return math.inf if steps is None else steps * self.client.batch_size
 
     def select(self, server: Server, wanted: Wanted) -> NDArray[np.int64]:
-        if not self.known:
+        if not self.has_met:
             self.meet(server)
         self.learn(server)  # lines 6-8
         candidates = server.candidates()
-        is_explored = self.last[candidates] > 0
-        explored, unexplored = candidates[is_explored], candidates[~is_explored]
-        count = min(wanted.count, len(candidates))
-        new = min(int(self.exploration * count), len(unexplored))
-        old = min(count - new, len(explored))
+        explored = np.flatnonzero(candidates & self.explored)
+        unexplored = candidates & ~self.explored
+        others = int(np.count_nonzero(unexplored))
+        count = min(wanted.count, len(explored) + others)
+        to_explore = min(int(self.exploration * count), others)
+        to_exploit = min(count - to_explore, len(explored))
         return np.concatenate(
-            [self.exploit(server, explored, old, wanted.round), self.explore(server, unexplored, count - old)]
+            [
+                self.exploit(server, explored, to_exploit, wanted.round),
+                self.explore(server, unexplored, count - to_exploit),
+            ]
         )
 
     def exploit(self, server: Server, explored: NDArray[np.int64], count: int, round_now: int) -> NDArray[np.int64]:
-        """Lines 9-15."""
+        """Lines 9-15: ``count`` of the explored clients, who are in ascending order."""
         if count == 0:
             return explored[:0]
         worth = self.worth(explored, round_now)
@@ -114,23 +121,22 @@ class Oort(Selector):
         """Util of lines 9-12, float64 [clients]."""
         utility = self.utility[explored]
         most = float(np.percentile(utility, self.settings.clip_percent))
-        utility = np.minimum(utility, most) - utility.min()
-        if utility.max() > 0:
-            utility /= utility.max()
-        utility += np.sqrt(self.settings.confidence * math.log(round_now) / self.last[explored])
-        utility *= self.share_of_slow(explored)
-        return utility
+        scaled: NDArray[np.float64] = np.minimum(utility, most) - utility.min()
+        if (largest := scaled.max()) > 0:
+            scaled /= largest
+        scaled += np.sqrt(self.settings.confidence * math.log(round_now) / self.last[explored])
+        return scaled * self.slowness(explored)
 
-    def explore(self, server: Server, unexplored: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-        """Line 16."""
+    def explore(self, server: Server, unexplored: NDArray[np.bool_], count: int) -> NDArray[np.int64]:
+        """Line 16: ``count`` of the unexplored candidates, bool [clients]."""
         if count == 0:
-            return unexplored[:0]
-        weights = self.trained[unexplored] * self.share_of_slow(unexplored)
-        best = smallest(-weights, math.ceil(self.settings.exploration_window * count), server.chance)
-        return unexplored[best[drawn_by_weight(server.chance, weights[best], count)]]
+            return np.empty(0, np.int64)
+        best = first_of(self.ranking, unexplored, math.ceil(self.settings.exploration_window * count))
+        weights = self.trained[best] * self.slowness(best)
+        return best[drawn_by_weight(server.chance, weights, count)]
 
-    def share_of_slow(self, clients: NDArray[np.int64]) -> NDArray[np.float64]:
-        """(T / D)^alpha of those who take longer than T, 1 of the others, float64 [clients]."""
+    def slowness(self, clients: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Lines 11-12: (T / D)^alpha of those who take longer than T, 1 of the others, float64 [clients]."""
         durations, preferred = self.durations[clients], self.preferred
         share = np.ones(len(clients))
         np.divide(preferred, durations, out=share, where=durations > preferred)
@@ -146,10 +152,10 @@ class Oort(Selector):
                 self.utility[update.client], self.last[update.client] = utility, round_then
                 total += utility
             self.achieved.append(total)
-            self.pace()
+            self.pace(server)
         self.unread = []
 
-    def pace(self) -> None:
+    def pace(self, server: Server) -> None:
         """Lines 7-8, at the end of each window."""
         self.rounds += 1
         window, achieved = self.settings.pacer_rounds, list(self.achieved)
@@ -157,16 +163,34 @@ class Oort(Selector):
             return
         if sum(achieved[:window]) > sum(achieved[window:]):
             self.percent = min(100.0, self.percent + self.settings.pacer_percent)
-            self.prefer()
+            self.prefer(server)
+        else:
+            self.ranking = self.ranking[~self.explored[self.ranking]]
 
-    def prefer(self) -> None:
-        """T, of what is known of the durations now."""
+    def prefer(self, server: Server) -> None:
+        """T, of what is known of the durations now, and the unexplored clients by what they are worth with it."""
         self.preferred = float(np.percentile(self.durations, self.percent)) if self.percent < 100 else math.inf
+        unexplored = np.flatnonzero(~self.explored)
+        worth = self.trained[unexplored] * self.slowness(unexplored)
+        self.ranking = unexplored[np.lexsort((server.chance.random(len(unexplored)), -worth))]
 
     def uploaded(self, update: Participation, round_now: int) -> None:
-        self.durations[update.client] = update.arrives - update.started
+        client = update.client
+        self.durations[client] = update.arrives - update.started
+        if not self.explored[client]:
+            self.explored[client], self.last[client] = True, round_now
 
     def closed(self, updates: Sequence[Participation], round_now: int) -> None:
         self.unread.append((round_now, updates))
         decayed = max(self.exploration * self.settings.exploration_decay, self.settings.least_exploration)
         self.exploration = min(self.exploration, decayed)
+
+
+def first_of(ranking: NDArray[np.int64], chosen: NDArray[np.bool_], count: int) -> NDArray[np.int64]:
+    """The first ``count`` clients of a ranking who are chosen, bool [clients]; all where they are fewer."""
+    found, begin, size = np.empty(0, np.int64), 0, 4 * count
+    while len(found) < count and begin < len(ranking):
+        block = ranking[begin : begin + size]
+        found = np.concatenate([found, block[chosen[block]]])
+        begin, size = begin + size, 2 * size
+    return found[:count]

@@ -31,7 +31,9 @@ class Priority(Selector):
 
     def select(self, server: Server, wanted: Wanted) -> NDArray[np.int64]:
         self.resting = {client: last for client, last in self.resting.items() if last >= wanted.round}
-        candidates = without(server.candidates(), list(self.resting))
+        checked_in = server.candidates()
+        checked_in[list(self.resting)] = False
+        candidates = np.flatnonzero(checked_in)
         slot = server.now + wanted.mu, server.now + 2 * wanted.mu
         probability = server.probability(candidates, *slot)
         return candidates[smallest(probability, wanted.count, server.chance)]
@@ -42,11 +44,3 @@ class Priority(Selector):
     def uploaded(self, update: Participation, round_now: int) -> None:
         if self.rest:
             self.resting[update.client] = round_now + self.rest
-
-
-def without(candidates: NDArray[np.int64], clients: list[int]) -> NDArray[np.int64]:
-    """The candidates, ascending, who are not among the clients."""
-    if not len(candidates):
-        return candidates
-    places = np.minimum(np.searchsorted(candidates, clients), len(candidates) - 1)
-    return np.delete(candidates, places[candidates[places] == clients])

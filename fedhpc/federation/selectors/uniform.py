@@ -20,5 +20,5 @@ class Uniform(Selector):
     """So many at random."""
 
     def select(self, server: Server, wanted: Wanted) -> NDArray[np.int64]:
-        candidates = server.candidates()
+        candidates = np.flatnonzero(server.candidates())
         return server.chance.choice(candidates, min(wanted.count, len(candidates)), replace=False)

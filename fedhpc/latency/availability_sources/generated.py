@@ -35,7 +35,8 @@ _NIGHTS_A_WEEK = 0.6 * NIGHTS
 _BY_DAY = 3.0
 """Times a day that a client is plugged in between two nights, on average."""
 _LONG_BY_DAY = 0.1
-_LEAST_LONG = 15 * _MINUTE
+_LONG_MU, _LONG_SIGMA, _LEAST_LONG = math.log(1.5 * _HOUR), 0.5, 15 * _MINUTE
+"""The long ones are exp(_LONG_MU + _LONG_SIGMA z) seconds, but _LEAST_LONG at least."""
 
 _PLUG_INS = _BY_DAY * NIGHTS
 SHARE_LONG = (_NIGHTS_A_WEEK + _LONG_BY_DAY * _PLUG_INS) / (_NIGHTS_A_WEEK + _PLUG_INS)
@@ -45,6 +46,9 @@ _AT_5, _AT_10 = (NormalDist().inv_cdf(share / (1 - SHARE_LONG)) for share in (0.
 SIGMA = math.log(10 / 5) / (_AT_10 - _AT_5)
 MU = math.log(5 * _MINUTE) - SIGMA * _AT_5
 """The short charges are exp(MU + SIGMA z) seconds, z standard normal."""
+
+_Charges = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
+"""Of which client, begins and ends."""
 
 _BLOCK = 4096
 """Clients drawn at a time; part of the numbers."""
@@ -92,11 +96,9 @@ def _block(
     daylight = (next_dusk - dawn).ravel()
     plugged = week.poisson(a_day, nightly).ravel()
     day = np.repeat(np.arange(_BLOCK * NIGHTS), plugged)
-    seconds = np.where(
-        week.random(len(day)) < _LONG_BY_DAY,
-        np.maximum(week.lognormal(math.log(1.5 * _HOUR), 0.5, len(day)), _LEAST_LONG),
-        week.lognormal(MU, SIGMA, len(day)),
-    )
+    long = week.random(len(day)) < _LONG_BY_DAY
+    seconds = np.exp(np.where(long, _LONG_MU, MU) + np.where(long, _LONG_SIGMA, SIGMA) * week.standard_normal(len(day)))
+    seconds[long] = np.maximum(seconds[long], _LEAST_LONG)
     # With a second between them. A day that is too short for all of its charges shortens them (one of some 100,000).
     taken = np.bincount(day, seconds + 1, len(daylight))
     seconds *= np.minimum(1, 0.9 * (daylight - plugged - 1) / np.maximum(taken, 1))[day]
@@ -107,22 +109,23 @@ def _block(
     of_its_day = before - np.concatenate([[0.0], np.cumsum(taken)])[day]
     begin = dawn.ravel()[day] + between * (daylight - taken)[day] + of_its_day
 
-    client = np.concatenate([np.nonzero(charges)[0], day // NIGHTS])
-    begins = np.concatenate([dusk[charges], begin])
-    return _within_the_week(client, begins, begins + np.concatenate([lasting[charges], seconds]))
+    night = np.nonzero(charges)[0]
+    kinds = [(night, dusk[charges], lasting[charges]), (day // NIGHTS, begin, seconds)]
+    return _within_the_week([(client, begins, begins + lengths) for client, begins, lengths in kinds])
 
 
 def _within_the_week(
-    client: NDArray[np.int64], begins: NDArray[np.float64], ends: NDArray[np.float64]
+    kinds: list[_Charges],
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Intervals in order, with what lies beyond the week's end at its begin; one that ends beyond it is two."""
-    back = np.where(begins >= WEEK, WEEK, 0.0)
-    begins, ends = begins - back, ends - back
-    over = np.flatnonzero(ends > WEEK)
-    client = np.concatenate([client, client[over]])
-    begins, ends = (
-        np.concatenate([begins, np.zeros(len(over))]),
-        np.concatenate([np.minimum(ends, WEEK), ends[over] - WEEK]),
-    )
-    order = np.lexsort((begins, client))
+    """All charges client by client and in order, with what lies beyond the week's end at its begin; one that ends
+    beyond it is two."""
+    parts = []
+    for client, begins, ends in kinds:
+        beyond, over = begins >= WEEK, (begins < WEEK) & (ends > WEEK)
+        parts.append((client[~beyond], begins[~beyond], np.minimum(ends[~beyond], WEEK)))
+        parts.append((client[beyond], begins[beyond] - WEEK, ends[beyond] - WEEK))
+        parts.append((client[over], np.zeros(np.count_nonzero(over)), ends[over] - WEEK))
+    client, begins, ends = (np.concatenate(each) for each in zip(*parts, strict=True))
+    # Each part is in order already, which this sort makes use of. A client's key has room to be rounded up.
+    order = np.argsort(client * (WEEK + 1) + begins, kind="stable")
     return np.bincount(client, minlength=_BLOCK), begins[order], ends[order]
