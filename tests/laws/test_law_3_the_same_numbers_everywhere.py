@@ -180,7 +180,7 @@ def _after_four_kills(federation: Federation, chance: random.Random, path: Path)
     """The engine at its end, on ranks that answer in any order; four before it were killed at a checkpoint."""
 
     def pulse(engine: Engine) -> None:
-        if engine.newest is not None and chance.random() < 0.3:
+        if engine.newest is not None and chance.random() < 0.5:
             save_checkpoint(path, engine.checkpoint(), "digest", federation.choice)
             if kills < 4 and engine.applied >= last_resort + 2:
                 raise Killed
