@@ -276,7 +276,15 @@ def _train(
     assert isinstance(settings.task, Classification)
     client = settings.algorithm.client
     prepare_device(choice, client.precision, local_rank(world))
-    training = LocalTraining(settings.task.model, client, data, settings.seed, settings.trial, choice)
+    training = LocalTraining(
+        settings.task.model,
+        client,
+        data,
+        settings.seed,
+        settings.trial,
+        choice,
+        measures_losses=settings.algorithm.reads_losses,
+    )
     if world is not None and world.rank > 0:
         TrainingRank(world, training).serve()
         return lived
@@ -307,7 +315,9 @@ def _train(
         # The schedule was played ahead of the training: once more, to the target's version and no further.
         ended = settings.budget.model_copy(update={"server_updates": engine.reached})
         until = settings.model_copy(update={"budget": ended})
-        lived = _Lived(make_schedule(until, schedule.population), Recorder(settings.evaluation), reached=True)
+        again = make_schedule(until, schedule.population)
+        again.losses = schedule.losses
+        lived = _Lived(again, Recorder(settings.evaluation), reached=True)
         _play(lived, None)
     if client.record_coreset_error:
         lived.coreset_errors = engine.coreset_errors

@@ -49,9 +49,11 @@ class Federation:
     def training(self) -> LocalTraining:
         settings = self.settings
         assert isinstance(settings.task, Classification)
-        model, client = settings.task.model, settings.algorithm.client
+        model, client, reads_losses = settings.task.model, settings.algorithm.client, settings.algorithm.reads_losses
         prepare_device(self.choice, client.precision)
-        return LocalTraining(model, client, self.data, settings.seed, settings.trial, self.choice)
+        return LocalTraining(
+            model, client, self.data, settings.seed, settings.trial, self.choice, measures_losses=reads_losses
+        )
 
     def engine(
         self,
@@ -161,8 +163,8 @@ def reference(federation: Federation) -> tuple[np.ndarray, Evaluations, int]:
 
 def by_the_papers(federation: Federation) -> tuple[np.ndarray, Evaluations]:
     """The last version's output model and the evaluations of a federation whose late updates count (Hard et al. 2023,
-    Algorithms 1 and 2), that moves to its clients' models (Xie et al. 2019) or to its tiers' (Chai et al. 2021),
-    computed plainly in float64: every delta by itself, everything kept."""
+    Algorithms 1 and 2) or are boosted (Abdelmoniem et al. 2021), that moves to its clients' models (Xie et al. 2019) or
+    to its tiers' (Chai et al. 2021), computed plainly in float64: every delta by itself, everything kept."""
     settings, training = federation.settings.algorithm, federation.training()
     initial = training.initial_weights()
     optimizer = Aggregator(settings.server_optimizer, initial)
@@ -174,18 +176,30 @@ def by_the_papers(federation: Federation) -> tuple[np.ndarray, Evaluations]:
     of_tiers: list[list[np.ndarray]] = []
     evaluations = {}
 
+    schedule = make_schedule(federation.settings, federation.data.population)
+    schedule.losses = {}
+
     def delta(one: Participation) -> np.ndarray:
+        if not one.steps:
+            schedule.losses[one.client, one.participation] = 0.0
+            return np.zeros(len(initial))
         vectors = {one.version: versions[one.version], **teachers}
         vectors |= {} if one.teacher < 0 else {one.teacher: versions[one.teacher]}
         member = Member(one.version, one.client, one.participation, one.steps, 1.0, one.teacher)
-        return training.update(vectors, [member], lambda: None).astype(float)
+        found = training.update(vectors, [member], lambda: None).astype(float)
+        if training.losses:
+            (schedule.losses[one.client, one.participation],) = training.losses
+        return found
 
-    for update in make_schedule(federation.settings, federation.data.population).server_updates():
+    for update in schedule.server_updates():
         for late in update.late:
             rounds[late.version].append(delta(late))
         if update.version:
             deltas = [delta(one) for one in update.updates]
-            gradient = sum(weight * one for weight, one in zip(update.weights, deltas, strict=True))
+            weights = update.weights
+            if update.boost is not None:
+                weights = relays_weights([one.staleness for one in update.updates], deltas, update.boost)
+            gradient = sum(weight * one for weight, one in zip(weights, deltas, strict=True))
             if update.moves_to_clients:
                 (one,), (mixing,), newest = update.updates, update.weights, versions[-1].astype(float)
                 gradient = mixing * (newest - (versions[one.version] - deltas[0]))
@@ -224,6 +238,21 @@ def by_the_papers(federation: Federation) -> tuple[np.ndarray, Evaluations]:
     if last is not None:
         evaluations[last] = [training.evaluate(output, shard) for shard in range(training.shards)]
     return output, evaluations
+
+
+def relays_weights(staleness: list[int], deltas: list[np.ndarray], beta: float) -> list[float]:
+    """The final coefficients of RELAY's equation 2, as the paper writes it; of stale updates alone those of DynSGD."""
+    fresh = [delta for delta, tau in zip(deltas, staleness, strict=True) if tau == 0]
+    n, lambdas = len(fresh), [0.0] * len(deltas)
+    if n and (mean := sum(fresh) / n).any():
+        away = [np.linalg.norm(mean - (one + n * mean) / (n + 1)) / np.linalg.norm(mean) for one in deltas]
+        lambdas = [one**2 if tau else 0.0 for one, tau in zip(away, staleness, strict=True)]
+    beta, most = beta if n else 0.0, max(lambdas)
+    boosts = [1 - np.exp(-one / most) if most > 0 else 0.0 for one in lambdas]
+    weights = [
+        1.0 if tau == 0 else (1 - beta) / (tau + 1) + beta * boost for tau, boost in zip(staleness, boosts, strict=True)
+    ]
+    return [weight / sum(weights) for weight in weights]
 
 
 def trained(work: list[Work]) -> list[Train]:

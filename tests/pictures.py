@@ -25,6 +25,14 @@ ALGORITHMS: dict[str, Any] = {
         "ema": {"decay": 0.5},
     },
     "fedasync": {"scheduler": "asynchronous", "concurrency": 3, "mixing": 0.6, "staleness": {"kind": "polynomial"}},
+    # Stale updates are alone, and what they weigh depends on what they are.
+    "relay": {
+        "scheduler": "stale_synchronous",
+        "cohort": 2,
+        "over_selection": 3,
+        "stale": {"weighting": "relay"},
+        "server_optimizer": _MOMENTUM,
+    },
 }
 
 

@@ -8,6 +8,7 @@ and each as if it were alone, up to rounding.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -50,9 +51,17 @@ class LocalTraining:
     ``statistics`` entries are running statistics; a model that has any trains one client at a time."""
 
     def __init__(
-        self, model: Model, client: ClientSettings, data: FederatedData, seed: int, trial: int, choice: StepChoice
+        self,
+        model: Model,
+        client: ClientSettings,
+        data: FederatedData,
+        seed: int,
+        trial: int,
+        choice: StepChoice,
+        *,
+        measures_losses: bool = False,
     ) -> None:
-        self._data, self._client = data, client
+        self._data, self._client, self._measures_losses = data, client, measures_losses
         self._orders = ParticipationStream(seed, trial, Purpose.BATCHES)
         self._device = device = torch.device(choice.device)
         self._evaluation_batch = _EVALUATION_BATCHES[device.type]
@@ -75,6 +84,12 @@ class LocalTraining:
         self._static_coresets: dict[tuple[int, int], Coreset] = {}
         self.coreset_error = math.nan
         """The gradient error of the coreset of the last ``update``; NaN where it had none or none is asked for."""
+        self.losses: list[float] = []
+        """Of the last ``update``, one a member in the order in which they were given: the mean over the client's
+        training examples of the squared cross-entropy, in squared nats, by the model that it downloaded and with
+        nothing dropped out; empty where nobody reads them. Oort's statistical utility is the number of examples times
+        the root of it (Lai et al. 2021, section 4.2). Oort's clients report losses met while they train; here it is
+        what the global model had still to learn from the client, for one more forward pass."""
 
     def initial_weights(self) -> Vector:
         """Version 0: float32 [parameters + statistics], drawn from the trial's own stream. Call it before any
@@ -101,6 +116,8 @@ class LocalTraining:
         # The first few clients are those that still train: the longest first.
         ordered = sorted(members, key=lambda member: -member.steps)
         start, teachers = self._start(versions, ordered)
+        if self._measures_losses:
+            self.losses = self._squared_losses(members, between_steps)
         self._steps.begin(start, teachers)
         self.coreset_error = math.nan
         if ordered[0].coreset:
@@ -227,6 +244,26 @@ class LocalTraining:
             pieces.append(input_gradients(module(features), labels, last_layer(module).weight).cpu())
         module.train()
         return torch.cat(pieces)
+
+    def _squared_losses(self, members: Sequence[Member], between_pieces: Callable[[], None]) -> list[float]:
+        """The members' ``losses``, each computed by itself, so that a stack changes none."""
+        module = self._steps.module
+        module.eval()
+        counts, sums = [], []
+        for member in members:
+            self._steps.weights[0].copy_(self._on_device[member.version][1])
+            first, last = self._offsets[member.client], self._offsets[member.client + 1]
+            starts = range(first, last, self._evaluation_batch)
+            for start in starts:
+                between_pieces()
+                piece = slice(start, min(start + self._evaluation_batch, last))
+                features, labels = (tensor[piece].to(self._device) for tensor in (self._features, self._labels))
+                sums.append(cross_entropy(module(features), labels, reduction="none").double().square().sum())
+            counts.append((len(starts), last - first))
+        module.train()
+        # Brought over once, so that a GPU is waited for once.
+        pieces = iter(torch.stack(sums).tolist())
+        return [sum(islice(pieces, batches)) / examples for batches, examples in counts]
 
     def _noises(self, members: list[Member]) -> list[ClientNoise]:
         """Each one's bytes for dropout; none where the model has none."""

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,16 +60,25 @@ class Member:
     whole_epochs: int = 0
 
 
+class Alone(NamedTuple):
+    """A client update that no other is added to: the ``place``-th, counted from 0, of its server update's."""
+
+    place: int
+
+
+Part = int | Alone | None
+"""What a stack's sum is added to: the server update's own (None), the delta of the round of that number, or none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Train:
     """A stack: client updates that are computed together. It is the ``place``-th, counted from 0, of the stacks that
-    server version ``makes`` waits for. Its sum is part of that server update, or added to the delta of the ``late_of``
-    round."""
+    server version ``makes`` waits for. ``part`` says what its sum is part of."""
 
     makes: int
     place: int
     members: tuple[Member, ...]
-    late_of: int | None = None
+    part: Part = None
 
     @property
     def versions(self) -> list[int]:
@@ -94,13 +104,15 @@ class Evaluate:
 @dataclass(frozen=True, slots=True)
 class Trained:
     """A stack's answer: the weighted sum of its members' deltas (start minus end), and of running statistics that of
-    where they end, float32 [parameters + statistics]; and the gradient error of its coreset, NaN where it has none or
-    none is asked for."""
+    where they end, float32 [parameters + statistics]; the gradient error of its coreset, NaN where it has none or
+    none is asked for; and its members' losses in their order (``LocalTraining.losses``), none where nobody reads
+    them."""
 
     makes: int
     place: int
     update: NDArray[np.float32]
     coreset_error: float = math.nan
+    losses: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

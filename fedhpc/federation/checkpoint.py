@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpc.clients.steps.step_choice import StepChoice
-from fedhpc.clients.work import ShardCounts
-from fedhpc.federation.assembly import Assembly, Round
+from fedhpc.clients.work import Alone, Part, ShardCounts
+from fedhpc.federation.assembly import Assembly, Losses
 from fedhpc.federation.round_deltas import RoundDelta, RoundDeltas
 from fedhpc.store.replacing import replacing
 
@@ -29,8 +29,9 @@ class Checkpoint:
 
     ``versions``: float32 [parameters], by version, and output models by their id. ``assemblies``: by the version that
     they will make. ``server``: the server model's state, beside its ``deltas``. ``evaluated``: the counts of every
-    shard, and ``coreset_errors`` those of the server updates made, by version. ``clock``: what a clock's federation
-    came to so far, as JSON has it; empty in virtual time.
+    shard, and ``coreset_errors`` those of the server updates made, by version. ``losses``: of their client updates,
+    where anybody reads them. ``clock``: what a clock's federation came to so far, as JSON has it; empty in virtual
+    time.
     """
 
     version: int
@@ -40,6 +41,7 @@ class Checkpoint:
     deltas: RoundDeltas
     evaluated: dict[int, list[ShardCounts]]
     coreset_errors: dict[int, float]
+    losses: Losses = field(default_factory=dict)
     clock: dict[str, Any] = field(default_factory=dict)
 
 
@@ -52,9 +54,13 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint, digest: str, choice: Ste
     arrays: dict[str, NDArray[np.generic]] = {}
     arrays |= {f"version/{version}": weights for version, weights in checkpoint.versions.items()}
     for makes, assembly in checkpoint.assemblies.items():
-        for place, (belongs, update) in assembly.waiting.items():
-            arrays[f"waiting/{makes}/{place}/{_name(belongs)}"] = update
-        arrays |= {f"total/{makes}/{_name(belongs)}": total for belongs, total in assembly.totals.items()}
+        for place, (part, update) in assembly.waiting.items():
+            arrays[f"waiting/{makes}/{place}/{_name(part)}"] = update
+        arrays |= {f"total/{makes}/{_name(part)}": total for part, total in assembly.totals.items()}
+        if assembly.losses:
+            arrays[f"losses/{makes}"] = _table(assembly.losses)
+    if checkpoint.losses:
+        arrays[f"losses/{_KNOWN}"] = _table(checkpoint.losses)
     sums, deltas = _written_once(checkpoint.deltas)
     arrays |= {f"sum/{number}": total for number, total in enumerate(sums)}
     for version, state in checkpoint.deltas.server.items():
@@ -130,11 +136,15 @@ def _read(path: Path, digest: str, choice: StepChoice) -> Checkpoint | None:
         for makes, added in rest["added"].items()
     }
     for key, total in groups["total"].items():
-        makes, belongs = key.split("/")
-        assemblies[int(makes)].totals[_round(belongs)] = _vector(total)
+        makes, part = key.split("/")
+        assemblies[int(makes)].totals[_part(part)] = _vector(total)
     for key, update in groups["waiting"].items():
-        makes, place, belongs = key.split("/")
-        assemblies[int(makes)].waiting[int(place)] = (_round(belongs), _vector(update))
+        makes, place, part = key.split("/")
+        assemblies[int(makes)].waiting[int(place)] = (_part(part), _vector(update))
+    losses = {makes: _losses(table) for makes, table in groups["losses"].items()}
+    known = losses.pop(_KNOWN, {})
+    for makes, to_come in losses.items():
+        assemblies[int(makes)].losses = to_come
     return Checkpoint(
         version=rest["version"],
         versions={int(key): _vector(value) for key, value in groups["version"].items()},
@@ -145,24 +155,38 @@ def _read(path: Path, digest: str, choice: StepChoice) -> Checkpoint | None:
             int(version): [ShardCounts(**count) for count in counts] for version, counts in rest["evaluated"].items()
         },
         coreset_errors=_numbered(rest["coreset_errors"]),
+        losses=known,
         clock=rest["clock"],
     )
 
 
-_GROUPS = ("version", "total", "waiting", "server", "sum", "state")
-_OWN = "own"
+_GROUPS = ("version", "total", "waiting", "losses", "server", "sum", "state")
+_OWN, _ALONE, _KNOWN = "own", "alone-", "known"
+_LOSS = np.dtype([("client", "<i8"), ("participation", "<i8"), ("loss", "<f8")])
 
 
 def _numbered(values: dict[str, float]) -> dict[int, float]:
     return {int(number): value for number, value in values.items()}
 
 
-def _name(belongs: Round) -> str:
-    return _OWN if belongs is None else str(belongs)
+def _name(part: Part) -> str:
+    if isinstance(part, Alone):
+        return f"{_ALONE}{part.place}"
+    return _OWN if part is None else str(part)
 
 
-def _round(name: str) -> Round:
+def _part(name: str) -> Part:
+    if name.startswith(_ALONE):
+        return Alone(int(name.removeprefix(_ALONE)))
     return None if name == _OWN else int(name)
+
+
+def _table(losses: Losses) -> NDArray[np.generic]:
+    return np.array([(*update, loss) for update, loss in losses.items()], _LOSS)
+
+
+def _losses(table: NDArray[np.generic]) -> Losses:
+    return {(client, participation): loss for client, participation, loss in table.tolist()}
 
 
 def _written_once(deltas: RoundDeltas) -> tuple[list[Vector], dict[str, object]]:

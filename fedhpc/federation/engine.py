@@ -43,7 +43,8 @@ _Needed = tuple[int, int, int, Train]
 the longest first, so that ranks end a round together; then its place."""
 
 _LOOK_AHEAD = 4096
-"""Server updates, and client updates known to be needed, beyond which the schedule is not played further for now."""
+"""Server updates, and client updates known to be needed, beyond which the schedule is not played further for now. A
+schedule that reads losses is not played beyond a server update that is still to be made."""
 
 _EVALUATIONS_WAITING = 4
 """Versions that may wait for their evaluation before it takes precedence over training; each keeps its weights."""
@@ -99,6 +100,7 @@ class Engine:
         self.reached: int | None = None  # the first version whose evaluation is the target
         self._model, self._own, self._others, self._rest = model, own, others, rest
         self._shards, self._stack, self._pulse, self._is_target = shards, stack, pulse, is_target
+        schedule.losses = {}  # what is measured, and nothing else
         self._updates = schedule.server_updates()
         self._played_out = False
         self._versions: dict[int, Vector] = {}  # by id: server versions, teachers in use, output models to evaluate
@@ -144,13 +146,17 @@ class Engine:
         for answer in self._others.answers():
             self._accept(answer)
             moved = True
-        while not self._played_out and max(self._known, len(self._upcoming)) < _LOOK_AHEAD:
-            self._look_ahead()
-            moved = True
         while self._upcoming and not self._missing[self._upcoming[0].version]:
             self._apply(self._upcoming.popleft())
             moved = True
+        while self._may_look_ahead():
+            self._look_ahead()
+            moved = True
         return self._hand_out() or moved
+
+    def _may_look_ahead(self) -> bool:
+        most = 1 if self.schedule.reads_losses else _LOOK_AHEAD
+        return not self._played_out and len(self._upcoming) < most and self._known < _LOOK_AHEAD
 
     def _do(self, work: Work) -> Answer:
         self._make_teachers(work)
@@ -215,6 +221,11 @@ class Engine:
         self._versions[update.version] = self._model.apply(update, assembly.totals, self._versions)
         if (error := assembly.coreset_error) is not None:
             self.coreset_errors[update.version] = error
+        if self.schedule.reads_losses:
+            # Nothing is to be learned from who has no example, nor with a model that has diverged.
+            nothing = {(one.client, one.participation): 0.0 for one in update.updates}
+            measured = {key: loss for key, loss in assembly.losses.items() if math.isfinite(loss)}
+            self.schedule.losses.update(nothing | measured)
         self.applied, self.newest = update.version, update
         for start in self._starts_for_the_server(update):
             self._used(start)
@@ -265,10 +276,7 @@ class Engine:
     def _accept(self, answer: Answer) -> None:
         if isinstance(answer, Trained):
             stack = self._computing.pop((answer.makes, answer.place))
-            assembly = self._assemblies[answer.makes]
-            assembly.add(answer.place, stack.late_of, answer.update)
-            if not math.isnan(answer.coreset_error):
-                assembly.coreset_errors[answer.place] = answer.coreset_error
+            self._assemblies[answer.makes].add(stack, answer)
             self._missing[answer.makes] -= 1
             self._known -= len(stack.members)
             for version in stack.versions:
@@ -345,6 +353,7 @@ class Engine:
             deltas=self._model.deltas,
             evaluated=dict(self.evaluated),
             coreset_errors=dict(self.coreset_errors),
+            losses=dict(self.schedule.losses),
         )
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -355,5 +364,6 @@ class Engine:
         self._model.deltas = checkpoint.deltas
         self.evaluated = dict(checkpoint.evaluated)
         self.coreset_errors = dict(checkpoint.coreset_errors)
+        self.schedule.losses.update(checkpoint.losses)
         for version in self.evaluated:
             self._look_at(version)

@@ -17,11 +17,12 @@ from fedhpc.latency.availability_sources import availability_of
 from fedhpc.latency.forecasts import Forecast, forecast_of
 from fedhpc.models.settings import Logistic
 from fedhpc.streams import Purpose, sequential
-from fedhpc.task import Classification, NullTask
+from fedhpc.task import Classification
 
 
 def make_schedule(settings: RunSettings, population: Population) -> VirtualServer:
-    """The virtual server of a run, at virtual second 0; iterate its ``server_updates()``."""
+    """The virtual server of a run, at virtual second 0; iterate its ``server_updates()``. Played alone, its losses are
+    made up."""
     seed, trial, algorithm = settings.seed, settings.trial, settings.algorithm
     availability, forecast = _availability(settings, len(population))
     return VirtualServer(
@@ -43,7 +44,7 @@ def make_schedule(settings: RunSettings, population: Population) -> VirtualServe
         distils=algorithm.client.distillation > 0,
         oracle=isinstance(algorithm, StaleSynchronousSettings) and algorithm.oracle,
         reads_losses=algorithm.reads_losses,
-        losses=SyntheticLosses(seed, trial) if isinstance(settings.task, NullTask) else {},
+        losses=SyntheticLosses(seed, trial),
     )
 
 

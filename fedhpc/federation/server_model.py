@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from fedhpc.clients.work import Alone, Part
 from fedhpc.federation.aggregation import Aggregator
 from fedhpc.federation.auxiliary_model import AuxiliaryModel
 from fedhpc.federation.moving_average import MovingAverage
@@ -16,6 +17,7 @@ from fedhpc.federation.schedulers import AnyAlgorithm
 from fedhpc.federation.schedulers.fare_dust import FareDustSettings
 from fedhpc.federation.schedulers.feast import FeastSettings
 from fedhpc.federation.schedulers.tiered import TieredSettings
+from fedhpc.federation.staleness_boost import weights_of_stale
 from fedhpc.federation.tier_models import TierModels
 from fedhpc.federation.updates import ServerUpdate, TierStep
 from fedhpc.optimizers import SGD
@@ -51,18 +53,17 @@ class ServerModel:
         """Whether a model other than the global one is evaluated."""
         return self._averages is not None or self._auxiliary is not None
 
-    def apply(
-        self, update: ServerUpdate, totals: Mapping[int | None, Vector], versions: Mapping[int, Vector]
-    ) -> Vector:
+    def apply(self, update: ServerUpdate, totals: Mapping[Part, Vector], versions: Mapping[int, Vector]) -> Vector:
         """The next version, float32 [parameters + statistics].
 
         ``totals``: under None the weighted sum of the update's deltas and of where its statistics end, under a round
-        the sum of its late ones; absent where nobody had an example. ``versions``: weights by version; of those that
-        the update's clients start from where it moves to their models or makes a tier's, and of closed rounds.
+        the sum of its late ones, and where stale updates are boosted each of these by its place, unweighted; absent
+        where nobody had an example. ``versions``: weights by version; of those that the update's clients start from
+        where it moves to their models or makes a tier's, and of closed rounds.
         """
         for start, clients in Counter(late.version for late in update.late).items():
             self.deltas.add(start, totals.get(start), clients)
-        weights = self._step(update, totals.get(None), versions) if update.version else self._weights()
+        weights = self._step(update, totals, versions) if update.version else self._weights()
         for start in update.closed:
             delta = self.deltas.by_round.pop(start)
             assert self._auxiliary is not None
@@ -73,7 +74,10 @@ class ServerModel:
         self.deltas.assign(update.version, update.teachers, state)
         return weights
 
-    def _step(self, update: ServerUpdate, total: Vector | None, versions: Mapping[int, Vector]) -> Vector:
+    def _step(self, update: ServerUpdate, totals: Mapping[Part, Vector], versions: Mapping[int, Vector]) -> Vector:
+        total, weights = totals.get(None), update.weights
+        if update.boost is not None:
+            total, weights = self._boosted(update, update.boost, totals)
         gradient = np.zeros(self._parameters, np.float32) if total is None else total[: self._parameters]
         if update.moves_to_clients:
             before = self._aggregator.weights()
@@ -91,9 +95,31 @@ class ServerModel:
             gradient = gradient + self._noise(update)
         if len(self._statistics) and total is not None:
             # Who has no example has no statistics either.
-            trained = sum(weight for one, weight in zip(update.updates, update.weights, strict=True) if one.steps)
+            trained = sum(weight for one, weight in zip(update.updates, weights, strict=True) if one.steps)
             self._statistics = moved_to_clients(self._statistics, total[self._parameters :], trained)
         return self._stepped(gradient)
+
+    def _boosted(
+        self, update: ServerUpdate, beta: float, totals: Mapping[Part, Vector]
+    ) -> tuple[Vector | None, list[float]]:
+        """The weighted sum of an update whose stale ones are boosted, None where nobody had an example, and the weights
+        that made it, which sum to 1."""
+        if not totals:
+            return None, update.weights
+        nothing = np.zeros_like(next(iter(totals.values())))  # the update of who has no example
+        fresh = sum(not one.staleness for one in update.updates)
+        staleness = [one.staleness for one in update.updates[fresh:]]
+        stale = [totals.get(Alone(place), nothing) for place in range(fresh, len(update.updates))]
+        total = totals.get(None, nothing).astype(np.float64)
+        parameters = slice(self._parameters)  # running statistics tell nothing of what an update has to tell
+        compared = [one[parameters] for one in stale]
+        of_stale = weights_of_stale(staleness, compared, fresh, total[parameters], beta)
+        sum_of_weights = fresh + sum(of_stale)
+        for one, weight in zip(stale, of_stale, strict=True):
+            total += weight * one.astype(np.float64)
+        total /= sum_of_weights
+        weights = [weight / sum_of_weights for weight in [1.0] * fresh + of_stale]
+        return total.astype(np.float32), weights
 
     def _step_of_tier(self, step: TierStep, start: Vector, total: Vector) -> Vector:
         """To the mean of the tiers' models, one of which is the mean of its clients' now. Its statistics are theirs."""

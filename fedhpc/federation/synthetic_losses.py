@@ -1,4 +1,4 @@
-"""Losses of clients who do not train: a stand-in for a selection that asks for them under the null task."""
+"""Losses of clients who do not train: for a selection that asks for them under the null task, and in a plan."""
 
 import math
 

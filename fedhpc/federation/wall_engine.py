@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpc.clients.work import ShardCounts, output_of
+from fedhpc.clients.work import Part, ShardCounts, output_of
 from fedhpc.federation.checkpoint import Checkpoint
 from fedhpc.federation.recorder import Recorder
 from fedhpc.federation.server_model import ServerModel
@@ -168,7 +168,7 @@ class WallEngine:
             self._silos.give(started, self._versions[started.version])
 
     def _apply(self, update: ServerUpdate) -> None:
-        totals: dict[int | None, Vector] = {}
+        totals: dict[Part, Vector] = {}
         for client_update, weight in zip(update.updates, update.weights, strict=True):
             delta = self._deltas.pop(client_update.number) * np.float32(weight)
             totals[None] = totals[None] + delta if None in totals else delta

@@ -1,8 +1,8 @@
-"""The messages between rank 0 and the training ranks: a header and a body, both sent as they lie. Nothing is pickled or
-copied.
+"""The messages between rank 0 and the training ranks: a header and a body, both sent as they lie. Nothing is pickled,
+and nothing copied but an update that losses go with.
 
 A header is eight int64, of which one is read as float64. A body is float32 weights where the message carries a model
-version or a stack's update, and rows of members where it carries a stack to train.
+version or a stack's update, which float64 losses may follow, and rows of members where it carries a stack to train.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from fedhpc.clients.work import Member
 
 # Where the header has what; the fields lie between.
-_KIND, _NUMBER, _BODY_BYTES, _INTEGERS = 0, 6, 7, 8
+_KIND, _LOSSES, _NUMBER, _BODY_BYTES, _INTEGERS = 0, 3, 6, 7, 8
+_LOSS_BYTES = 8
 _MEMBER = np.dtype(
     [(name, "<i8") for name in ("version", "client", "participation", "steps")]
     + [("weight", "<f8"), ("teacher", "<i8"), ("coreset", "<i8"), ("whole_epochs", "<i8")]
@@ -34,7 +35,7 @@ class Kind(IntEnum):
     EVALUATE = 3  # version, shard
     FORGET = 4  # version
     STOP = 5  # a silo: whether all live
-    UPDATE = 6  # makes, place; coreset error, weighted sum of deltas
+    UPDATE = 6  # makes, place, losses; coreset error, weighted sum of deltas and losses
     COUNTS = 7  # version, shard, correct, straggler correct; loss
     ABANDON = 8  # makes
     SIGN = 9  # a silo lives; whether this is its last message
@@ -82,6 +83,17 @@ class Message:
         message.header[_BODY_BYTES] = message.body.size
         return message
 
+    @classmethod
+    def of_update(
+        cls, makes: int, place: int, update: NDArray[np.float32], coreset_error: float, losses: Sequence[float]
+    ) -> Self:
+        """A stack's answer."""
+        message = cls.of(Kind.UPDATE, makes, place, len(losses), number=coreset_error, vector=update)
+        if losses:
+            message.body = np.concatenate([message.body, np.array(losses, np.float64).view(np.uint8)])
+            message.header[_BODY_BYTES] = message.body.size
+        return message
+
     @property
     def kind(self) -> Kind:
         return Kind(int(self.header[_KIND]))
@@ -93,7 +105,17 @@ class Message:
     @property
     def vector(self) -> NDArray[np.float32]:
         """The weights or the update."""
-        return self.body.view(np.float32)
+        return self.body[: self._losses_begin].view(np.float32)
+
+    @property
+    def losses(self) -> tuple[float, ...]:
+        """Those that follow an update."""
+        return tuple(self.body[self._losses_begin :].view(np.float64).tolist())
+
+    @property
+    def _losses_begin(self) -> int:
+        losses = int(self.header[_LOSSES]) if self.kind is Kind.UPDATE else 0
+        return self.body.size - _LOSS_BYTES * losses
 
     @property
     def members(self) -> list[Member]:

@@ -31,7 +31,8 @@ class OwnRank:
         if isinstance(work, Evaluate):
             return Evaluated(work.version, work.shard, self._training.evaluate(versions[work.version], work.shard))
         update = self._training.update(versions, work.members, between_steps)
-        return Trained(work.makes, work.place, update, self._training.coreset_error)
+        training = self._training
+        return Trained(work.makes, work.place, update, training.coreset_error, tuple(training.losses))
 
 
 class TrainingRanks:
@@ -98,6 +99,6 @@ class TrainingRanks:
 def _answer(message: Message) -> Answer:
     if message.kind is Kind.UPDATE:
         makes, place = message.fields(2)
-        return Trained(makes, place, message.vector, message.number)
+        return Trained(makes, place, message.vector, message.number, message.losses)
     version, shard, correct, straggler_correct = message.fields(4)
     return Evaluated(version, shard, ShardCounts(correct, straggler_correct, message.number))

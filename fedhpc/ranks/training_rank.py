@@ -54,5 +54,5 @@ class TrainingRank:
             counts = self._training.evaluate(self._versions[version], shard)
             return Message.of(Kind.COUNTS, version, shard, counts.correct, counts.straggler_correct, number=counts.loss)
         update = self._training.update(self._versions, work.members, self._take_in)
-        error = self._training.coreset_error
-        return Message.of(Kind.UPDATE, *work.fields(2), number=error, vector=update)
+        makes, place = work.fields(2)
+        return Message.of_update(makes, place, update, self._training.coreset_error, self._training.losses)

@@ -221,3 +221,51 @@ def test_the_initial_model_is_the_trials() -> None:
 
     assert initial(0, 0) == initial(0, 0)
     assert len({initial(0, 0), initial(0, 1), initial(1, 0)}) == 3
+
+
+def squared_loss(label: int, x: float, w: float, b: float) -> float:
+    """Of an example by the weights [w, -w, b, -b], in squared nats."""
+    margin = 2 * (w * x + b) * (1 if label == 0 else -1)
+    return math.log(1 + math.exp(-margin)) ** 2
+
+
+FEW_AND_MANY = data([[(1.0, 0)], [], [(0.01 * x, x % 2) for x in range(75)]], [(0.0, 0)])
+"""More examples than a CPU passes forward at once."""
+
+
+def measuring(**settings: Any) -> LocalTraining:
+    client = ClientSettings(batch_size=5, epochs=2, optimizer=SGD(name="sgd", rate=0.1), **settings)
+    choice = DENSE.model_copy(update={"clients": 3})
+    return LocalTraining(Logistic(name="logistic"), client, FEW_AND_MANY, 0, 0, choice, measures_losses=True)
+
+
+def test_losses_are_of_the_downloaded_model_in_the_members_order() -> None:
+    training = measuring()
+    # [W0, W1, b0, b1].
+    versions = {0: np.array([2, -2, 0.5, -0.5], np.float32), 1: np.zeros(4, np.float32)}
+    # The longest trains first, and a client twice; each is told by itself.
+    members = [Member(0, 0, 0, 2, 0.5), Member(0, 2, 0, 30, 0.5), Member(1, 2, 1, 4, 0.0), Member(1, 0, 1, 1, 0.0)]
+    of_many = np.mean([squared_loss(x % 2, 0.01 * x, 2, 0.5) for x in range(75)])
+    ln_2 = math.log(2) ** 2
+    expected = [squared_loss(0, 1, 2, 0.5), of_many, ln_2, ln_2]
+    for stack in (members[:2], members[2:]):
+        training.update(versions, stack, lambda: None)
+        assert training.losses == pytest.approx(expected[:2], rel=1e-5)
+        expected = expected[2:]
+    alone_again = measuring()
+    in_a_stack = training.losses
+    for member, loss in zip(members[2:], in_a_stack, strict=True):
+        alone_again.update(versions, [member], lambda: None)
+        assert alone_again.losses == [loss]
+
+
+def test_measuring_losses_changes_no_update_and_costs_nothing_unasked() -> None:
+    members = [Member(0, 0, 0, 2, 0.5), Member(0, 2, 0, 30, 0.5)]
+    versions = {0: np.array([2, -2, 0.5, -0.5], np.float32)}
+    asked = measuring(proximal=0.5)
+    client = asked._client
+    choice = DENSE.model_copy(update={"clients": 3})
+    unasked = LocalTraining(Logistic(name="logistic"), client, FEW_AND_MANY, 0, 0, choice)
+    updates = [training.update(versions, members, lambda: None).tobytes() for training in (asked, unasked)]
+    assert updates[0] == updates[1]
+    assert unasked.losses == []

@@ -1,5 +1,6 @@
 """A checkpoint is whole or it is not there; the previous one stands in for a damaged one."""
 
+import math
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedhpc.clients.steps.step_choice import StepChoice
-from fedhpc.clients.work import ShardCounts
+from fedhpc.clients.work import Alone, ShardCounts
 from fedhpc.federation.assembly import Assembly
 from fedhpc.federation.checkpoint import Checkpoint, OtherStep, load_checkpoint, remove_checkpoints, save_checkpoint
 from fedhpc.federation.round_deltas import RoundDelta, RoundDeltas
@@ -31,7 +32,13 @@ def checkpoint(version: int) -> Checkpoint:
                 },
                 {1: 0.1 + 0.2, 41: 1e-300},
             ),
-            9: Assembly(),
+            9: Assembly(
+                1,
+                {Alone(3): np.array([2.5, -0.0], np.float32)},
+                {2: (Alone(0), np.array([1.5, np.inf], np.float32))},
+                losses={(4, 0): 0.1 + 0.2, (2**40, 7): 5e-324},
+            ),
+            10: Assembly(),
         },
         deltas=RoundDeltas(
             {5: SHARED, 6: RoundDelta(np.array([0.3, 0.4], np.float32), 4)},
@@ -41,6 +48,7 @@ def checkpoint(version: int) -> Checkpoint:
         server={"weights": np.array([1.0, 2.0], np.float32), "steps": np.array(4.0, np.float32)},
         evaluated={0: [ShardCounts(1, 0, 0.1 + 0.2)], version: [ShardCounts(3, 2, 1.5), ShardCounts(0, 0, 0.0)]},
         coreset_errors={1: 0.1 + 0.7, version: 1e300},
+        losses={(4, 1): 0.1 + 0.7, (3, 0): math.inf, (2**40, 6): 0.0},
     )
 
 
@@ -78,7 +86,9 @@ def test_what_is_saved_is_loaded_bit_by_bit(tmp_path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["trial-0.checkpoint"]
 
 
-@pytest.mark.parametrize("name", ["server/weights", "waiting/8/41/own", "total/8/own", "sum/2", "version/3"])
+@pytest.mark.parametrize(
+    "name", ["server/weights", "waiting/8/41/own", "total/8/own", "sum/2", "version/3", "losses/9"]
+)
 def test_a_checkpoint_with_an_array_of_another_name_is_damaged(tmp_path: Path, name: str) -> None:
     path = tmp_path / "trial-0.checkpoint"
     save_checkpoint(path, checkpoint(7), "digest", STEP)

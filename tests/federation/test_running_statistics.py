@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from fedhpc.clients.settings import ClientSettings
+from fedhpc.clients.work import Part
 from fedhpc.federation.moving_average import MovingAverageSettings
 from fedhpc.federation.running_statistics import moved_to_clients
 from fedhpc.federation.schedule import make_schedule
@@ -26,7 +27,7 @@ from fedhpc.federation.updates import Participation, ServerUpdate, Totals
 from fedhpc.models.architectures import build_model
 from fedhpc.optimizers import SGD
 from tests.clients.steps.plain_reference import BATCHES, batch_rows, stream
-from tests.federations import Federation
+from tests.federations import Federation, relays_weights
 from tests.pictures import ALGORITHMS, PLAIN, picture_experiment
 
 CLIENT = ClientSettings(batch_size=1, epochs=1, optimizer=SGD(name="sgd", rate=1.0))
@@ -43,7 +44,7 @@ def update(version: int, weights: list[float], starts: list[int] | None = None, 
     return ServerUpdate(version, 0.0, updates, weights, Totals(), [], **more)
 
 
-def total(delta: tuple[float, float], weights: list[float], ends: np.ndarray = ENDS) -> dict[int | None, np.ndarray]:
+def total(delta: tuple[float, float], weights: list[float], ends: np.ndarray = ENDS) -> dict[Part, np.ndarray]:
     """What the ranks send: the parameters' weighted delta, and of the statistics the weighted sum of their ends."""
     return {None: np.array([*delta, *np.array(weights) @ ends[: len(weights)]], np.float32)}
 
@@ -213,13 +214,18 @@ def test_a_whole_federation_is_what_plain_torch_makes_of_it(tmp_path: Path, algo
     count = federation.training().statistics
     plain, rule = Plainly(federation), federation.settings.algorithm.server_optimizer
     versions = [(initial[:-count].astype(float), initial[-count:].astype(float))]
-    average, velocity, sums = versions[0], np.zeros(len(initial) - count), []
+    average, velocity, sums, together = versions[0], np.zeros(len(initial) - count), [], 0
     with torch.enable_grad():
         for made in make_schedule(federation.settings, federation.data.population).server_updates():
             if not made.version:
                 continue
             weights, (now, own) = made.weights, versions[-1]
             ends = [plain.end(one, versions[one.version]) for one in made.updates]
+            if made.boost is not None:
+                ages = [one.staleness for one in made.updates]
+                pairs = zip(made.updates, ends, strict=True)
+                weights = relays_weights(ages, [versions[one.version][0] - end for one, (end, _) in pairs], made.boost)
+                together += len(set(ages)) > 1
             sums.append(sum(weights))
             gradient = np.zeros_like(now)
             for one, weight, (parameters, _) in zip(made.updates, weights, ends, strict=True):
@@ -235,6 +241,7 @@ def test_a_whole_federation_is_what_plain_torch_makes_of_it(tmp_path: Path, algo
         assert max(sums) > 1.2
     if algorithm == "fedasync":
         assert min(sums) < 0.6
+    assert bool(together) == (algorithm == "relay")  # fresh and stale ones
     ours = engine.output()
     moved = np.linalg.norm(parameters - initial[:-count])
     assert np.linalg.norm(ours[:-count] - parameters) < 1e-2 * moved

@@ -16,6 +16,7 @@ from fedhpc.mistakes import ExperimentError
 from fedhpc.store import open_run
 from tests.federations import Federation, Ranks
 from tests.mpi import mpi, numbers, run_command
+from tests.relay import with_relay
 
 CELL = Run("fedbuff", "domain", 0)
 
@@ -63,6 +64,33 @@ def test_a_run_ends_with_the_evaluation_that_reaches_it(tiny: Callable[..., Path
                 assert run[name].values.tolist() == values[: expected + 1].tolist()
             assert len(run.server_update) == counts["server_updates"][expected]
             assert run.updates_aggregated_of_client.values.sum() == 3 * len(run.server_update)
+    assert found[1] == found[3]
+
+
+def test_a_schedule_that_reads_losses_ends_with_its_target_too(tiny: Callable[..., Path], tmp_path: Path) -> None:
+    # Its schedule is played once more, with the losses that were measured.
+    def change(settings: dict[str, Any], value: float | None = None) -> None:
+        often(settings)
+        with_relay(settings)
+        if value is not None:
+            settings["budget"]["target"] = {"metric": "total_accuracy", "value": value}
+
+    cell = Run("oort", "domain", 0)
+    assert mpi(1, run_command(tiny(change), cell, tmp_path / "whole")).returncode == 0
+    with open_run(cell.file(tmp_path / "whole", ".h5")) as run:
+        accuracies, used = run.total_accuracy.values, run.resource_used.values
+    value = float(np.unique(accuracies)[len(np.unique(accuracies)) // 2])
+    expected = int(np.argmax(accuracies >= value))
+    assert 0 < expected < len(accuracies) - 2
+    found = {}
+    for ranks in (1, 3):
+        file = tiny(lambda settings: change(settings, value))
+        finished = mpi(ranks, run_command(file, cell, tmp_path / str(ranks)))
+        assert finished.returncode == 0, finished.stderr
+        found[ranks] = numbers(cell.file(tmp_path / str(ranks), ".h5"))
+        with open_run(cell.file(tmp_path / str(ranks), ".h5")) as run:
+            assert run.total_accuracy.values.tolist() == accuracies[: expected + 1].tolist()
+            assert run.resource_used.values.tolist() == used[: expected + 1].tolist()
     assert found[1] == found[3]
 
 

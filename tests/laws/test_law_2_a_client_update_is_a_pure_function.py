@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from fedhpc.federation.schedule import make_schedule
-from tests.federations import Federation, Own, Ranks, alone, reference, trained
+from tests.federations import DENSE, Federation, Own, Ranks, alone, reference, trained
+from tests.relay import RELAY, with_relay
 
 ALGORITHMS = ["fedavg", "over", "prox", "fedbuff"]
 
@@ -44,6 +45,33 @@ def test_the_engine_computes_what_is_aggregated_and_nothing_else(tiny: Callable[
     totals = engine.recorder.evaluations({})
     if algorithm == "over":
         assert totals["resource_wasted"][-1] > 0  # thrown away in virtual time, never computed
+
+
+@pytest.mark.parametrize("algorithm", RELAY)
+@pytest.mark.parametrize(("stack", "scenario"), [(1, "domain"), (3, "dynavail")])
+def test_updates_that_come_too_late_or_never_are_not_computed(
+    tiny: Callable[..., Path], algorithm: str, stack: int, scenario: str
+) -> None:
+    federation = Federation.of(tiny(with_relay), algorithm, scenario)
+    federation.choice = DENSE.model_copy(update={"clients": stack})
+    own, ranks = Own(federation.training()), Ranks(federation.training(), random.Random(algorithm))
+    engine = federation.engine(ranks, own=own)
+    engine.run()
+    computed = [
+        (member.client, member.participation) for work in trained([*own.done, *ranks.given]) for member in work.members
+    ]
+    replayed = make_schedule(federation.settings, federation.data.population)
+    replayed.losses = engine.schedule.losses
+    used = [
+        (one.client, one.participation) for update in replayed.server_updates() for one in update.updates if one.steps
+    ]
+    assert sorted(computed) == sorted(used)
+    totals = replayed.totals
+    assert len(computed) <= totals.client_updates
+    # SAFA's rounds start all who are free, and what comes too late has cost the clients and nobody here.
+    if algorithm in ("safa", "oort_alone"):
+        assert totals.resource_wasted > 0
+        assert sum(replayed.participations.values()) > len(computed) + len(replayed.open_updates)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

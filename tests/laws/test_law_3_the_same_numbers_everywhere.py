@@ -12,9 +12,11 @@ import pytest
 from fedhpc.experiment import Run
 from fedhpc.federation.checkpoint import load_checkpoint, save_checkpoint
 from fedhpc.federation.engine import Engine
+from fedhpc.federation.schedule import make_schedule
 from tests.federations import DENSE, Federation, Ranks, by_the_papers, reference, trained
 from tests.mpi import mpi, numbers, run_command
 from tests.pictures import PLAIN, picture_experiment
+from tests.relay import RELAY, with_relay
 
 ALGORITHMS = ["over", "prox", "fedbuff"]
 _ROUNDS = {"cohort": 3, "over_selection": 5}
@@ -63,7 +65,7 @@ LATE: dict[str, Any] = {
     },
 }
 """Those whose server does more than step along one weighted sum."""
-WITH_STATISTICS = ["fedbuff_sum", "fedasync"]
+WITH_STATISTICS = ["fedbuff_sum", "fedasync", "relay"]
 """Of ``tests.pictures``."""
 
 CORESETS = ["fedcore", "fedcore_30", "fedprox_partial"]
@@ -153,6 +155,23 @@ def test_the_same_bytes_with_1_and_2_ranks_where_clients_build_coresets(
             assert errors is None
 
 
+@pytest.mark.parametrize(("stack", "scenario"), [(1, "domain"), (3, "dynavail")])
+def test_the_same_bytes_with_1_2_and_3_ranks_where_updates_and_losses_are_looked_at(
+    tiny: Callable[..., Path], tmp_path: Path, stack: int, scenario: str
+) -> None:
+    file = tiny(with_relay)
+    for ranks in (1, 2, 3):
+        # A checkpoint at every turn leaves no trace.
+        cell, step = Run(",".join(RELAY), scenario, 1), f"{{clients: {stack}}}"
+        finished = mpi(ranks, run_command(file, cell, tmp_path / str(ranks), 0.001 * ranks, step))
+        assert finished.returncode == 0, finished.stderr
+    for algorithm in RELAY:
+        cell = Run(algorithm, scenario, 1)
+        found = {ranks: numbers(cell.file(tmp_path / str(ranks), ".h5")) for ranks in (1, 2, 3)}
+        assert found[2] == found[1]
+        assert found[3] == found[1]
+
+
 class Killed(Exception):
     """Stands for a kill: the engine is left where it is, and only its last checkpoint remains."""
 
@@ -161,7 +180,7 @@ def _after_four_kills(federation: Federation, chance: random.Random, path: Path)
     """The engine at its end, on ranks that answer in any order; four before it were killed at a checkpoint."""
 
     def pulse(engine: Engine) -> None:
-        if engine.newest is not None and chance.random() < 0.3:
+        if engine.newest is not None and chance.random() < 0.5:
             save_checkpoint(path, engine.checkpoint(), "digest", federation.choice)
             if kills < 4 and engine.applied >= last_resort + 2:
                 raise Killed
@@ -249,6 +268,34 @@ def test_algorithms_that_hear_late_clients_give_the_papers_models_after_any_kill
     assert engine.evaluated.keys() == evaluations.keys()
     for version, shards in evaluations.items():
         np.testing.assert_allclose(engine.evaluated[version][0].loss, shards[0].loss, rtol=1e-4)
+
+
+@pytest.mark.parametrize("algorithm", RELAY)
+@pytest.mark.parametrize(("stack", "scenario"), [(1, "domain"), (3, "dynavail")])
+def test_equation_2_and_oorts_choices_are_the_papers_after_any_kill(
+    tiny: Callable[..., Path], tmp_path: Path, algorithm: str, stack: int, scenario: str
+) -> None:
+    federation = Federation.of(tiny(with_relay), algorithm, scenario)
+    federation.choice = DENSE.model_copy(update={"clients": stack})
+    output, evaluations = by_the_papers(federation)
+    engine = _after_four_kills(federation, random.Random(algorithm), tmp_path / "trial-0.checkpoint")
+    untroubled = federation.engine()
+    untroubled.run()
+    kept, undisturbed = engine.checkpoint(), untroubled.checkpoint()
+    assert kept.server.keys() == undisturbed.server.keys()
+    assert all(value.tobytes() == undisturbed.server[name].tobytes() for name, value in kept.server.items())
+    assert engine.evaluated == untroubled.evaluated
+    assert kept.losses == undisturbed.losses
+    assert bool(kept.losses) == algorithm.startswith("oort")
+    assert not kept.versions
+    np.testing.assert_allclose(engine.output(), output, rtol=1e-4, atol=1e-5)
+    assert engine.evaluated.keys() == evaluations.keys()
+    for version, shards in evaluations.items():
+        np.testing.assert_allclose(engine.evaluated[version][0].loss, shards[0].loss, rtol=1e-4)
+    replayed = make_schedule(federation.settings, federation.data.population)
+    replayed.losses = engine.schedule.losses
+    ages = [{one.staleness > 0 for one in update.updates} for update in replayed.server_updates()]
+    assert ({True, False} in ages) == (federation.settings.algorithm.stale is not None)  # fresh and stale ones together
 
 
 @pytest.mark.parametrize("algorithm", WITH_STATISTICS)

@@ -3,6 +3,7 @@
 import random
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from fedhpc.federation.engine import Engine
 from tests.federations import Federation, Own, Ranks, trained
 from tests.mpi import mpi
+from tests.relay import RELAY, with_relay
 
 
 def test_work_goes_out_in_the_order_of_its_need(tiny: Callable[..., Path]) -> None:
@@ -32,6 +34,24 @@ def test_work_goes_out_in_the_order_of_its_need(tiny: Callable[..., Path]) -> No
     assert len(by_version) > 5
     for urgencies in by_version.values():
         assert urgencies == sorted(urgencies)
+
+
+@pytest.mark.parametrize("algorithm", RELAY)
+def test_only_a_scheduler_that_reads_losses_is_not_played_ahead(tiny: Callable[..., Path], algorithm: str) -> None:
+    federation = Federation.of(tiny(with_relay), algorithm)
+    ahead: list[int] = []
+    idle: list[bool] = []
+
+    def pulse(engine: Engine) -> None:
+        ahead.append(engine.schedule.version - max(engine.applied, 0))
+        idle.append(not engine._to_train and not engine._computing)
+
+    federation.engine(Ranks(federation.training(), random.Random(0)), pulse=pulse).run()
+    reads = algorithm.startswith("oort")
+    assert (max(ahead) == 1) == reads
+    # There is work at every turn, but for the one in which rank 0 has done the last piece itself.
+    first, last = idle.index(False), len(idle) - idle[::-1].index(False)
+    assert not any(both == (True, True) for both in pairwise(idle[first:last]))
 
 
 @pytest.mark.parametrize("algorithm", ["over", "fedbuff"])

@@ -50,6 +50,24 @@ def test_weights_are_sent_as_they_lie() -> None:
     assert received(message).vector.tolist() == [0, 1, 2, 3, 4]
 
 
+@given(INTEGERS, INTEGERS, st.floats(), st.integers(0, 7), st.lists(st.floats(), max_size=4))
+def test_an_update_and_its_losses_arrive_bit_by_bit(
+    makes: int, place: int, error: float, parameters: int, losses: list[float]
+) -> None:
+    update = np.arange(parameters, dtype=np.float32) / 3
+    message = received(Message.of_update(makes, place, update, error, losses))
+    assert (message.kind, message.fields(2)) == (Kind.UPDATE, [makes, place])
+    assert np.float64(message.number).tobytes() == np.float64(error).tobytes()
+    assert message.vector.tobytes() == update.tobytes()
+    assert np.array(message.losses).tobytes() == np.array(losses).tobytes()
+    np.add(message.vector, 1, out=message.vector)  # rank 0 adds others to it
+
+
+def test_an_update_without_losses_is_sent_as_it_lies() -> None:
+    update = np.arange(5, dtype=np.float32)
+    assert np.shares_memory(Message.of_update(1, 2, update, 0.0, []).body, update)
+
+
 # Rank 0 sends all at once and keeps nothing; the others have them one after the other.
 MANY = """
 import numpy as np
