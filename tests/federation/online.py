@@ -15,7 +15,7 @@ from fedhpc.federation.schedulers.stale_synchronous import StaleSynchronous, Sta
 from fedhpc.federation.selection import MarkedClients
 from fedhpc.federation.selectors.selector import Selector, Wanted
 from fedhpc.federation.server import Server
-from fedhpc.federation.updates import Participation, ServerUpdate
+from fedhpc.federation.updates import ServerUpdate
 from fedhpc.federation.virtual_server import VirtualServer
 from fedhpc.latency.availability import Availability
 from fedhpc.latency.distributions import Constant
@@ -106,5 +106,3 @@ def who(update: ServerUpdate) -> list[int]:
 
 def staleness(update: ServerUpdate) -> list[int]:
     return [one.staleness for one in update.updates]
-
-

@@ -142,9 +142,9 @@ def safa(**settings: Any) -> Any:
 
 def test_safa_waits_for_a_share_of_all_who_train() -> None:
     # They take 4, 5, 6 and 7 seconds. At 5 two have come; they start again while the others, who have come by 7, are
-    # two of the four who train. At 9 and 10 come the first two, at 13 the third; at 14 the fourth and then the first, at
-    # the moment at which the round is over: it waits for the next one. That begins with three who train; of those come
-    # the second at 15 and, anew, the third at 20.
+    # two of the four who train. At 9 and 10 come the first two, at 13 the third; at 14 the fourth and then the first,
+    # at the moment at which the round is over: it waits for the next one. That begins with three who train; of those
+    # come the second at 15 and, anew, the third at 20.
     server = server_of(safa(), [1, 2, 3, 4], Budget(server_updates=5))
     updates = list(server.server_updates())
     assert [update.time for update in updates] == [0, 5, 7, 10, 14, 20]
