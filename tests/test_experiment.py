@@ -83,7 +83,7 @@ def test_every_mistake_at_once(tmp_path: Path) -> None:
         "algorithms.Bad Name: a name is lower-case letters, digits and underscores",
         "algorithms.Bad Name.scheduler: 'synchronuos' is unknown; did you mean 'synchronous'?",
         "algorithms.nameless.scheduler: missing; known: asynchronous, buffered, compass, fare_dust, feast, "
-        "synchronous, tiered",
+        "stale_synchronous, synchronous, tiered",
         "scenarios.a.communication.sigma: missing; it takes a number",
         "scenarios.a.per_example.distribution: 'lognormol' is unknown; did you mean 'lognormal'?",
         "scenarios.a.overhead: 3 is not allowed; it takes a block of keys: distribution",
