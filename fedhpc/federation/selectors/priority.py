@@ -1,6 +1,7 @@
 """Least available prioritisation: RELAY's intelligent participant selection (Abdelmoniem et al. 2023, section 4.1 and
 Algorithm 1)."""
 
+import math
 from typing import Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from fedhpc.settings import Settings
 
 
 class PrioritySettings(Settings):
-    """``rest``: the rounds for which a client does not check in after it has uploaded an update."""
+    """``rest``: the rounds for which a client does not check in after it has uploaded an update, unless all do."""
 
     kind: Literal["priority"]
     rest: int = Field(5, ge=0, le=10**6)
@@ -31,12 +32,19 @@ class Priority(Selector):
 
     def select(self, server: Server, wanted: Wanted) -> NDArray[np.int64]:
         self.resting = {client: last for client, last in self.resting.items() if last >= wanted.round}
-        checked_in = server.candidates()
-        checked_in[list(self.resting)] = False
-        candidates = np.flatnonzero(checked_in)
+        candidates = self.checked_in(server)
         slot = server.now + wanted.mu, server.now + 2 * wanted.mu
         probability = server.probability(candidates, *slot)
         return candidates[smallest(probability, wanted.count, server.chance)]
+
+    def checked_in(self, server: Server) -> NDArray[np.int64]:
+        """The candidates who do not rest. Where nobody is and nobody would ever be, all have rested enough."""
+        free = server.candidates()
+        free[list(self.resting)] = False
+        if self.resting and not free.any() and self.next_chance(server) == math.inf:
+            self.resting = {}
+            return self.checked_in(server)
+        return np.flatnonzero(free)
 
     def next_chance(self, server: Server) -> float:
         return server.next_online(list(self.resting))
