@@ -113,6 +113,28 @@ def test_the_readmes_silos_can_be_run(tmp_path: Path) -> None:
         assert last.totals.unique_clients == 10, run
 
 
+def test_what_the_readmes_safa_wastes(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text()
+    (block,) = [
+        found for found in re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE) if "safa_oracle" in found
+    ]
+    file = tmp_path / "online.yaml"
+    file.write_text(block)
+    experiment = load_experiment(file)
+    two_hours = experiment.budget.model_copy(update={"virtual_seconds": 7200.0})
+    totals = {}
+    for run in experiment.runs():
+        settings = experiment.settings_of(run).model_copy(update={"budget": two_hours})
+        *_, last = make_schedule(settings, population_of(experiment.task, None)).server_updates()
+        totals[run.algorithm] = last.totals
+    safa, oracle, relay = totals["safa"], totals["safa_oracle"], totals["relay"]
+    assert (oracle.client_updates, oracle.unique_clients) == (safa.client_updates, safa.unique_clients)
+    assert oracle.resource_used == pytest.approx(safa.resource_used - safa.resource_wasted)
+    assert safa.resource_wasted > 0.5 * safa.resource_used
+    assert relay.resource_wasted < 0.1 * relay.resource_used
+    assert totals["oort"].unique_clients < relay.unique_clients
+
+
 def test_the_readme_names_what_there_is() -> None:
     text = (ROOT / "README.md").read_text()
     for path in re.findall(r"`((?:configs|jobs|fedhpc|tests|workflow|results)/[\w./-]+)`", text):
