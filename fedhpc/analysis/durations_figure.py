@@ -42,7 +42,7 @@ def durations_drawn(dataset: xr.Dataset) -> "Figure":
     figure = Figure(figsize=size, dpi=200, layout="constrained")
     columns = figure.subplots(len(algorithms), len(scenarios), sharex="col", sharey=True, squeeze=False).T
     for panels, scenario in zip(columns, scenarios, strict=True):
-        _draw(list(panels), dataset.sel(scenario=scenario), time_unit(dataset))
+        _draw(list(panels), dataset.sel(scenario=scenario), time_unit(dataset, "duration"))
         panels[0].set_title(str(scenario))
     for panel, algorithm in zip(columns[0], algorithms, strict=True):
         panel.set_ylabel(algorithm, rotation=0, ha="right", va="center")
