@@ -161,7 +161,7 @@ class Oort(Selector):
         window, achieved = self.settings.pacer_rounds, list(self.achieved)
         if self.rounds % window or len(achieved) < 2 * window:
             return
-        if sum(achieved[:window]) > sum(achieved[window:]):
+        if sum(achieved[:window]) > sum(achieved[window:]) and self.percent < 100:
             self.percent = min(100.0, self.percent + self.settings.pacer_percent)
             self.prefer(server)
         else:
@@ -170,9 +170,9 @@ class Oort(Selector):
     def prefer(self, server: Server) -> None:
         """T, of what is known of the durations now, and the unexplored clients by what they are worth with it."""
         self.preferred = float(np.percentile(self.durations, self.percent)) if self.percent < 100 else math.inf
-        unexplored = np.flatnonzero(~self.explored)
+        unexplored = server.chance.permutation(np.flatnonzero(~self.explored))
         worth = self.trained[unexplored] * self.slowness(unexplored)
-        self.ranking = unexplored[np.lexsort((server.chance.random(len(unexplored)), -worth))]
+        self.ranking = unexplored[np.argsort(-worth, kind="stable")]
 
     def uploaded(self, update: Participation, round_now: int) -> None:
         client = update.client

@@ -13,6 +13,8 @@ def smallest(values: NDArray[np.float64], count: int, generator: np.random.Gener
         return np.empty(0, np.int64)
     else:
         bound = np.partition(values, count - 1)[count - 1]
-        below = np.flatnonzero(values < bound)
-        some = np.concatenate([below, generator.choice(np.flatnonzero(values == bound), count - len(below), False)])
+        some = np.flatnonzero(values <= bound)
+        below = values[some] < bound
+        ties = generator.choice(some[~below], count - np.count_nonzero(below), replace=False)
+        some = np.concatenate([some[below], ties])
     return some[np.lexsort((generator.random(len(some)), values[some]))]
