@@ -70,10 +70,11 @@ class Availability:
         """The share of the time from ``start``, now or later, to ``end`` that each of the clients is online, float64
         [clients]; of a moment, 1 or 0."""
         end = max(start, end)
-        begin, until = self._begin[clients], self._end[clients]
-        # Most are in an interval, or before one, beyond the end.
-        share = (begin <= start).astype(np.float64)
-        rest = np.flatnonzero((until <= end) | ((begin > start) & (begin < end)))
+        # Most of those who are asked about are in an interval that lasts.
+        throughout = self._begin.take(clients) <= start
+        throughout &= self._end.take(clients) > end
+        share = throughout.astype(np.float64)
+        rest = np.flatnonzero(~throughout)
         share[rest] = self._measured_share(clients[rest], start, end)
         return share
 
