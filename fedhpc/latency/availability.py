@@ -9,6 +9,9 @@ from fedhpc.latency.intervals import Intervals
 
 _Clients = NDArray[np.int64]
 
+_AHEAD = 1000.0
+"""Virtual seconds by which the horizon is moved."""
+
 
 class Availability:
     """The intervals of all clients, as ``Intervals`` has them, and where in them the present is.
@@ -34,6 +37,12 @@ class Availability:
         self._end = np.full(len(self._first), math.inf)
         some = np.flatnonzero(self._first < self._last)
         self._begin[some], self._end[some] = begins[self._first[some]], ends[self._first[some]]
+        self._online = np.zeros(len(self._first), bool)
+        self._next = self._begin.copy()
+        """When each client goes offline that is online, or comes online that is not."""
+        self._horizon = -math.inf
+        self._soon = np.empty(0, np.int64)
+        """Who does so before the horizon, or did since that was moved: of many clients, few are looked at each time."""
 
     def __len__(self) -> int:
         return len(self._first)
@@ -41,7 +50,7 @@ class Availability:
     def online(self, now: float) -> NDArray[np.bool_]:
         """Who is online, bool [clients]."""
         self._come_to(now)
-        return self._begin <= now
+        return self._online.copy()
 
     def until(self, client: int, now: float) -> float:
         """The second at which a client goes offline that is online now: infinite where it never does."""
@@ -64,17 +73,15 @@ class Availability:
         """The first second after now at which one comes online of those ``among`` the clients, bool [clients], who are
         offline; infinite where none will."""
         self._come_to(now)
-        return float(np.min(self._begin, where=among & (self._begin > now), initial=math.inf))
+        return float(np.min(self._next, where=among & ~self._online, initial=math.inf))
 
     def share(self, clients: _Clients, start: float, end: float) -> NDArray[np.float64]:
         """The share of the time from ``start``, now or later, to ``end`` that each of the clients is online, float64
         [clients]; of a moment, 1 or 0."""
         end = max(start, end)
-        # Most of those who are asked about are in an interval that lasts.
-        throughout = self._begin.take(clients) <= start
-        throughout &= self._end.take(clients) > end
-        share = throughout.astype(np.float64)
-        rest = np.flatnonzero(~throughout)
+        # Most stay what they are until then.
+        share = self._online.take(clients).astype(np.float64)
+        rest = np.flatnonzero(self._next.take(clients) <= end)
         share[rest] = self._measured_share(clients[rest], start, end)
         return share
 
@@ -93,12 +100,19 @@ class Availability:
         return online if end == start else np.minimum(online / (end - start), 1.0)
 
     def _come_to(self, now: float) -> None:
-        passed = np.flatnonzero(self._end <= now)
+        if now >= self._horizon:
+            self._horizon = now + _AHEAD
+            self._soon = np.flatnonzero(self._next < self._horizon)
+        changed = self._soon[self._next.take(self._soon) <= now]
+        passed = changed[self._end[changed] <= now]
         while passed.size:
             place, turn = self._all_after(passed, self._place[passed], self._turn[passed])
             self._place[passed], self._turn[passed] = place, turn
             self._begin[passed], self._end[passed] = turn + self._begins[place], turn + self._ends[place]
             passed = passed[self._end[passed] <= now]
+        online = self._begin[changed] <= now
+        self._online[changed] = online
+        self._next[changed] = np.where(online, self._end[changed], self._begin[changed])
 
     def _after(self, client: int, place: int, turn: float) -> tuple[int, float]:
         """A client's next interval."""
