@@ -133,7 +133,7 @@ def bench(
     workloads: Annotated[
         list[str] | None,
         typer.Option(
-            "--workloads", metavar="NAME ...", help="Measure only these. By default all, a quarter of an hour."
+            "--workloads", metavar="NAME ...", help="Measure only these. By default all, twenty minutes."
         ),
     ] = None,
     site: SiteName = None,

@@ -34,6 +34,15 @@ def null_engine(bench: Bench) -> Figures:
     return of_the_slowest(dict(zip(workload.algorithms, report.cells, strict=True)))
 
 
+def week(bench: Bench) -> Figures:
+    """Whole runs of schedules among a million learners, one after another in one process, once."""
+    workload = workloads.week(bench.sizes)
+    (report,) = bench.measure(bench.write(workload), 1, repeats=1)
+    runs = zip(workload.algorithms, report.cells, strict=True)
+    figures: Figures = {name: {"run_s": run.ours, "processor_s": run.processor} for name, (run,) in runs}
+    return figures | {"peak_resident_bytes": report.peak_resident}
+
+
 def scaling(bench: Bench) -> Figures:
     """A on one rank and on two, in turn; each run in processes of its own."""
     cells = bench.write(workloads.emnist(bench.sizes, "fp32"))
@@ -113,6 +122,7 @@ WORKLOADS: dict[str, Callable[[Bench], Figures]] = {
     "C": against_bare(lambda sizes: workloads.mnist(sizes, 50)),
     "C_5": against_bare(lambda sizes: workloads.mnist(sizes, 5)),
     "null_engine": null_engine,
+    "week": week,
     "scaling": scaling,
     "start_up": start_up,
     "idle": idle,

@@ -59,6 +59,9 @@ class Sizes:
     rounds_c: int
     rounds_waiting: int
     null_updates: int
+    learners: int
+    seconds: float
+    """The learners who come and go, and the virtual seconds of that."""
     share: float
     """The clients of A, B and C, their cohorts, and C's steps, as a share of the true ones."""
 
@@ -67,8 +70,19 @@ class Sizes:
         return max(2, round(whole * self.share))
 
 
-FULL = Sizes(rounds_a=5, rounds_b=50, rounds_c=2, rounds_waiting=5, null_updates=200_000, share=1.0)
-SMALL = Sizes(rounds_a=1, rounds_b=2, rounds_c=1, rounds_waiting=1, null_updates=2_000, share=0.05)
+FULL = Sizes(
+    rounds_a=5,
+    rounds_b=50,
+    rounds_c=2,
+    rounds_waiting=5,
+    null_updates=200_000,
+    learners=1_000_000,
+    seconds=604_800,
+    share=1.0,
+)
+SMALL = Sizes(
+    rounds_a=1, rounds_b=2, rounds_c=1, rounds_waiting=1, null_updates=2_000, learners=2_000, seconds=5_000, share=0.05
+)
 """Enough to see that everything runs; its figures say nothing."""
 
 
@@ -117,6 +131,34 @@ def schedules(sizes: Sizes) -> Workload:
             "scenarios": {SCENARIO: {**_SCENARIO, "stragglers": _SLOW_STRAGGLERS}},
             "budget": {"client_updates": sizes.null_updates},
             "evaluation": {"every": sizes.null_updates / 20},
+        }
+    )
+
+
+def week(sizes: Sizes) -> Workload:
+    """Nothing is trained: a week of a million learners who come and go, in rounds of 100 and a deadline of 100 seconds,
+    by the three ways to select among them."""
+    rounds = {"scheduler": "stale_synchronous", "cohort": 100, "over_selection": 130, "deadline": 100}
+    stale = {"weighting": "relay", "threshold": 5}
+    return Workload(
+        {
+            "task": {"kind": "null", "clients": sizes.learners, "examples": 20},
+            "client": {"batch_size": 10, "epochs": 1, "optimizer": {"name": "sgd", "rate": 0.04}},
+            "server_optimizer": {"name": "sgd", "rate": 1.0},
+            "algorithms": {
+                "uniform": {**rounds, "stale": stale},
+                "relay": {**rounds, "stale": stale, "selection": {"kind": "priority"}, "adaptive_target": True},
+                "oort": {**rounds, "selection": {"kind": "oort"}},
+            },
+            "scenarios": {
+                SCENARIO: {
+                    "communication": {"distribution": "lognormal", "mu": 3.2, "sigma": 0.8},
+                    "per_example": {"distribution": "lognormal", "mu": 0.6, "sigma": 0.5},
+                    "availability": {"source": "generated"},
+                }
+            },
+            "budget": {"virtual_seconds": sizes.seconds},
+            "evaluation": {"every": sizes.seconds / 20, "unit": "virtual_seconds"},
         }
     )
 

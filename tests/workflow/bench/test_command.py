@@ -114,3 +114,12 @@ def test_coresets_are_built_in_several_sizes_and_in_updates(tmp_path: Path) -> N
     for model in ("emnist_cnn", "logistic"):
         update = figures[model]
         assert update["build_share"] == pytest.approx(update["build_s"] / update["update_s"])
+
+
+def test_a_week_of_learners_is_measured_by_selection(tmp_path: Path) -> None:
+    figures = bench(tmp_path / "speed.json", "--repeats", 1, "--workloads", "week")["week"]
+    assert figures.keys() == {"uniform", "relay", "oort", "peak_resident_bytes"}
+    assert figures["peak_resident_bytes"] > 10**7
+    for name in ("uniform", "relay", "oort"):
+        assert figures[name]["run_s"] > 0
+        assert figures[name]["processor_s"] > 0

@@ -53,6 +53,17 @@ def test_null_client_updates(tmp_path: Path) -> None:
         assert SMALL.null_updates <= last.totals.client_updates < SMALL.null_updates + 10
 
 
+def test_learners_of_all_selections_come_and_go(tmp_path: Path) -> None:
+    workload = workloads.week(SMALL)
+    assert workload.algorithms == ["uniform", "relay", "oort"]
+    for algorithm in workload.algorithms:
+        updates = played(workload, algorithm, tmp_path / algorithm)
+        assert updates[-1].time <= SMALL.seconds
+        assert updates[-1].totals.unique_clients > 100
+    assert workloads.week(FULL).settings["task"]["clients"] == 1_000_000
+    assert workloads.week(FULL).settings["budget"] == {"virtual_seconds": 7 * 24 * 3600}
+
+
 def test_images_are_of_every_class_and_lie_client_after_client(tmp_path: Path) -> None:
     write_images(Images(clients=4, examples=30, held_out=70, classes=62), tmp_path / "images.npz")
     with np.load(tmp_path / "images.npz") as arrays:
