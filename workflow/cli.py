@@ -132,9 +132,7 @@ def bench(
     repeats: Annotated[int, typer.Option(min=1, help="How often each workload is measured.")] = 5,
     workloads: Annotated[
         list[str] | None,
-        typer.Option(
-            "--workloads", metavar="NAME ...", help="Measure only these. By default all, twenty minutes."
-        ),
+        typer.Option("--workloads", metavar="NAME ...", help="Measure only these. By default all, twenty minutes."),
     ] = None,
     site: SiteName = None,
     small: Annotated[

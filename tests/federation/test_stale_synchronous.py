@@ -1,4 +1,4 @@
-"""Stale synchronous rounds by hand (RELAY: Abdelmoniem et al. 2023, sections 2.2, 4 and 5.1)."""
+"""Stale synchronous rounds by hand (RELAY: Abdelmoniem et al. 2021, sections 2.2, 4 and 5.1)."""
 
 import math
 from typing import Any
@@ -271,6 +271,14 @@ def test_where_all_are_busy_their_updates_are_used_as_they_come() -> None:
     server = server_of(algorithm(cohort=1, deadline=3, stale=EQUAL), [1], Budget(server_updates=2))
     updates = list(server.server_updates())
     assert [(update.time, who(update), staleness(update)) for update in updates[1:]] == [(4, [0], [0]), (8, [0], [0])]
+
+
+def test_updates_that_have_come_do_not_wait_for_somebody_to_come_online() -> None:
+    # A and B have come by 7, when a round of 3 seconds is long over; C comes online in the far future only.
+    there = online([(0, 1e6)], [(0, 1e6)], [(5e5, 6e5)])
+    server = server_of(algorithm(cohort=2, deadline=3, stale=EQUAL), EXAMPLES[:3], Budget(server_updates=2), there)
+    updates = list(server.server_updates())
+    assert [(update.time, who(update)) for update in updates[1:]] == [(7, [A, B]), (14, [A, B])]
 
 
 def test_whoever_was_given_up_is_waited_for_where_there_is_nobody_else() -> None:

@@ -1,4 +1,4 @@
-"""Stale synchronous FedAvg: rounds whose late updates are still used (RELAY: Abdelmoniem et al. 2023, section 4).
+"""Stale synchronous FedAvg: rounds whose late updates are still used (RELAY: Abdelmoniem et al. 2021, section 4).
 
 A round starts clients among those that are online and ends when enough of their updates have come (OC) or at its
 deadline (DL; section 5.1). Late clients go on; what has come of earlier rounds by a round's end is aggregated with the
@@ -228,12 +228,12 @@ class StaleSynchronous(Scheduler):
         return -(-target * self.settings.selected // self.settings.updates)
 
     def wait(self, server: Server) -> None:
-        """Nobody can be selected: until somebody comes online, or an update comes and frees its client."""
-        time = self.selector.next_chance(server)
-        if time < math.inf:
+        """Nobody can be selected: until somebody comes online, or whoever is under way has come. Clients are not free
+        while their updates wait to be aggregated, so that these are used then."""
+        if self.received and not self.under_way:
+            self.close(server)
+        elif (time := self.selector.next_chance(server)) < math.inf:
             server.set_timer(time, _BEGIN, is_deadline=False)
-        elif not self.under_way and self.received:
-            self.close(server)  # everybody else has come, and who waits to be aggregated is not free
 
     def arrived(self, server: Server, update: Participation) -> None:
         del self.under_way[update.number]

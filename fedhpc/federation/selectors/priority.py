@@ -1,4 +1,4 @@
-"""Least available prioritisation: RELAY's intelligent participant selection (Abdelmoniem et al. 2023, section 4.1 and
+"""Least available prioritisation: RELAY's intelligent participant selection (Abdelmoniem et al. 2021, section 4.1 and
 Algorithm 1)."""
 
 import math
