@@ -126,7 +126,7 @@ class VirtualServer(Server):
                     if self.spent():
                         return
             if not events:
-                raise ScheduleError("no client is training and no timer is set, yet the budget is not spent")
+                raise ScheduleError(self._nothing_to_come())
             time, kind, _, subject = heappop(events)
             if time > end:
                 return
@@ -137,13 +137,15 @@ class VirtualServer(Server):
                     started = self._starts - starts_before
                     if started > _STARTS_WITHOUT_ARRIVAL:
                         raise ScheduleError(
-                            f"{started:,} clients in a row were started and none has uploaded an update before it went "
-                            "offline; give clients less work, or the scenario lower latencies or longer availability"
+                            f"{started:,} clients in a row were started and none has uploaded an update of use before "
+                            "it went offline; give clients less work, or the scenario lower latencies or longer "
+                            "availability"
                         )
                     self.now = time
                     self.drop_out(subject)
                     continue
-                fruitless, starts_before = 0, self._starts
+                if not subject.given_up:  # or else rounds that are too short for everybody would never end
+                    fruitless, starts_before = 0, self._starts
                 standing = standing + 1 if time == self.now else 0
                 if standing > _ARRIVALS_AT_ONE_MOMENT and end < math.inf:
                     raise ScheduleError(
@@ -158,8 +160,14 @@ class VirtualServer(Server):
                 started = self._starts - starts_before
                 if fruitless >= _ROUNDS_WITHOUT_ARRIVAL or (fruitless > 1 and started > _STARTS_WITHOUT_ARRIVAL):
                     raise ScheduleError(
-                        f"{fruitless:,} deadlines passed in a row without an arrival of one of {started:,} clients; "
-                        "raise the algorithm's deadline"
+                        f"{fruitless:,} deadlines passed in a row without an arrival of use, of one of {started:,} "
+                        "clients; raise the algorithm's deadline"
                     )
                 self.now = time
                 self.scheduler.timer(self, token)
+
+    def _nothing_to_come(self) -> str:
+        told = "no client is training and no timer is set, yet the budget is not spent"
+        if self.availability is None:
+            return told
+        return f"{told}: nobody who may be selected comes online again; give the scenario another availability"
