@@ -286,7 +286,9 @@ def test_dropouts_without_end_are_refused_in_words(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(virtual_server, "_STARTS_WITHOUT_ARRIVAL", 100)
     there = online(*([(second, second + 1.0) for second in range(0, 1000, 2)] for _ in range(30)))
     server = server_of(algorithm(cohort=30), [1] * 30, Budget(server_updates=1), there)
-    with pytest.raises(ScheduleError, match=r"clients in a row were started and none has uploaded an update of use before"):
+    with pytest.raises(
+        ScheduleError, match=r"clients in a row were started and none has uploaded an update of use before"
+    ):
         list(server.server_updates())
 
 
@@ -305,6 +307,10 @@ def test_rounds_that_are_too_short_for_everybody_are_refused_in_words(
 def test_who_holds_nothing_is_not_waited_for() -> None:
     # The one who holds an example never comes online, the others do in turn.
     there = online([], [(0, 10)], [(20, 30)])
-    server = server_of(algorithm(cohort=1, selection={"kind": "by_examples"}), [5, 0, 0], Budget(server_updates=1), there)
-    with pytest.raises(ScheduleError, match=r"nobody who may be selected comes online again; give the scenario another"):
+    server = server_of(
+        algorithm(cohort=1, selection={"kind": "by_examples"}), [5, 0, 0], Budget(server_updates=1), there
+    )
+    with pytest.raises(
+        ScheduleError, match=r"nobody who may be selected comes online again; give the scenario another"
+    ):
         list(server.server_updates())
