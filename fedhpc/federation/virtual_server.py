@@ -24,6 +24,8 @@ from fedhpc.latency.forecasts import Forecast
 _ARRIVAL, _DROPOUT, _TIMER = 0, 1, 2
 
 _STARTS_WITHOUT_ARRIVAL = 1_000_000
+_STARTS_OF_EACH_WITHOUT_ARRIVAL = 100
+"""On average, beside ``_ROUNDS_WITHOUT_ARRIVAL`` of anybody: of few clients, a million would take minutes."""
 _ROUNDS_WITHOUT_ARRIVAL = 10_000
 _ARRIVALS_AT_ONE_MOMENT = 100_000
 
@@ -119,6 +121,8 @@ class VirtualServer(Server):
         events = self._events
         end = math.inf if self.budget.virtual_seconds is None else self.budget.virtual_seconds
         fruitless, starts_before, standing = 0, 0, 0
+        each = _ROUNDS_WITHOUT_ARRIVAL + _STARTS_OF_EACH_WITHOUT_ARRIVAL * len(self.population)
+        dropouts = min(_STARTS_WITHOUT_ARRIVAL, each)
         while True:
             if self._emitted:
                 for update in self.take_emitted():
@@ -135,7 +139,7 @@ class VirtualServer(Server):
                     continue
                 if kind == _DROPOUT:
                     started = self._starts - starts_before
-                    if started > _STARTS_WITHOUT_ARRIVAL:
+                    if started > dropouts:
                         raise ScheduleError(
                             f"{started:,} clients in a row were started and none has uploaded an update of use before "
                             "it went offline; give clients less work, or the scenario lower latencies or longer "

@@ -314,3 +314,9 @@ def test_who_holds_nothing_is_not_waited_for() -> None:
         ScheduleError, match=r"nobody who may be selected comes online again; give the scenario another"
     ):
         list(server.server_updates())
+
+
+def test_few_clients_who_always_drop_out_are_told_soon() -> None:
+    server = server_of(algorithm(cohort=1), [5] * 2, Budget(server_updates=1), online(*[[(0, 1), (9, 10)]] * 2))
+    with pytest.raises(ScheduleError, match=r"^10,20\d clients in a row were started and none has uploaded"):
+        list(server.server_updates())
