@@ -24,6 +24,8 @@ from fedhpc.latency.forecasts import Forecast
 _ARRIVAL, _DROPOUT, _TIMER = 0, 1, 2
 
 _STARTS_WITHOUT_ARRIVAL = 1_000_000
+_STARTS_OF_EACH_WITHOUT_ARRIVAL = 100
+"""On average, beside ``_ROUNDS_WITHOUT_ARRIVAL`` of anybody: of few clients, a million would take minutes."""
 _ROUNDS_WITHOUT_ARRIVAL = 10_000
 _ARRIVALS_AT_ONE_MOMENT = 100_000
 
@@ -119,6 +121,8 @@ class VirtualServer(Server):
         events = self._events
         end = math.inf if self.budget.virtual_seconds is None else self.budget.virtual_seconds
         fruitless, starts_before, standing = 0, 0, 0
+        each = _ROUNDS_WITHOUT_ARRIVAL + _STARTS_OF_EACH_WITHOUT_ARRIVAL * len(self.population)
+        dropouts = min(_STARTS_WITHOUT_ARRIVAL, each)
         while True:
             if self._emitted:
                 for update in self.take_emitted():
@@ -126,7 +130,7 @@ class VirtualServer(Server):
                     if self.spent():
                         return
             if not events:
-                raise ScheduleError("no client is training and no timer is set, yet the budget is not spent")
+                raise ScheduleError(self._nothing_to_come())
             time, kind, _, subject = heappop(events)
             if time > end:
                 return
@@ -135,15 +139,17 @@ class VirtualServer(Server):
                     continue
                 if kind == _DROPOUT:
                     started = self._starts - starts_before
-                    if started > _STARTS_WITHOUT_ARRIVAL:
+                    if started > dropouts:
                         raise ScheduleError(
-                            f"{started:,} clients in a row were started and none has uploaded an update before it went "
-                            "offline; give clients less work, or the scenario lower latencies or longer availability"
+                            f"{started:,} clients in a row were started and none has uploaded an update of use before "
+                            "it went offline; give clients less work, or the scenario lower latencies or longer "
+                            "availability"
                         )
                     self.now = time
                     self.drop_out(subject)
                     continue
-                fruitless, starts_before = 0, self._starts
+                if not subject.given_up:  # or else rounds that are too short for everybody would never end
+                    fruitless, starts_before = 0, self._starts
                 standing = standing + 1 if time == self.now else 0
                 if standing > _ARRIVALS_AT_ONE_MOMENT and end < math.inf:
                     raise ScheduleError(
@@ -158,8 +164,14 @@ class VirtualServer(Server):
                 started = self._starts - starts_before
                 if fruitless >= _ROUNDS_WITHOUT_ARRIVAL or (fruitless > 1 and started > _STARTS_WITHOUT_ARRIVAL):
                     raise ScheduleError(
-                        f"{fruitless:,} deadlines passed in a row without an arrival of one of {started:,} clients; "
-                        "raise the algorithm's deadline"
+                        f"{fruitless:,} deadlines passed in a row without an arrival of use, of one of {started:,} "
+                        "clients; raise the algorithm's deadline"
                     )
                 self.now = time
                 self.scheduler.timer(self, token)
+
+    def _nothing_to_come(self) -> str:
+        told = "no client is training and no timer is set, yet the budget is not spent"
+        if self.availability is None:
+            return told
+        return f"{told}: nobody who may be selected comes online again; give the scenario another availability"

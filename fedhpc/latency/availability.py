@@ -1,6 +1,7 @@
 """When clients are online: intervals of a period that repeats (RELAY: Abdelmoniem et al. 2021, section 5.1)."""
 
 import math
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,9 @@ class Availability:
         begins, ends = self._begins, self._ends
         place, turn = int(self._place[client]), float(self._turn[client])
         end = turn + float(ends[place])
+        if end <= now:
+            turn += float(_whole(now - end, self._periods[client]))
+            end = turn + float(ends[place])
         while end <= now:
             place, turn = self._after(client, place, turn)
             end = turn + float(ends[place])
@@ -86,18 +90,36 @@ class Availability:
         return share
 
     def _measured_share(self, clients: _Clients, start: float, end: float) -> NDArray[np.float64]:
-        begin, until = self._begin[clients], self._end[clients]
-        online = _overlap(begin, until, start, end)
-        # At ``end`` itself too, for the sake of a moment that adjoining intervals meet at.
-        left = np.flatnonzero(until <= end)
-        place, turn = self._place[clients[left]], self._turn[clients[left]]
+        periods, place = self._periods[clients], self._place[clients]
+        # Whole periods are not gone through, neither those before the start nor those from it on.
+        turn = self._turn[clients] + _whole(np.maximum(start - self._end[clients], 0.0), periods)
+        whole = _whole(end - start, periods)
+        online = np.zeros(len(clients))
+        if whole.any():
+            online += whole / periods * self._online_a_period[clients]
+        stop = end - whole
+        overlap = _holds if start == end else _overlap
+        begin, until = turn + self._begins[place], turn + self._ends[place]
+        online += overlap(begin, until, start, stop)
+        # At ``stop`` itself too, for the sake of a moment that adjoining intervals meet at.
+        left = np.flatnonzero(until <= stop)
+        place, turn = place[left], turn[left]
         while left.size:
             place, turn = self._all_after(clients[left], place, turn)
             begin, until = turn + self._begins[place], turn + self._ends[place]
-            online[left] += _overlap(begin, until, start, end)
-            going_on = np.flatnonzero(until <= end)
+            online[left] += overlap(begin, until, start, stop[left])
+            going_on = np.flatnonzero(until <= stop[left])
             left, place, turn = left[going_on], place[going_on], turn[going_on]
         return online if end == start else np.minimum(online / (end - start), 1.0)
+
+    @cached_property
+    def _online_a_period(self) -> NDArray[np.float64]:
+        """Seconds that each client is online in a period of its own, float64 [clients]."""
+        seconds = np.zeros(len(self))
+        some = np.flatnonzero(self._first < self._last)
+        if some.size:
+            seconds[some] = np.add.reduceat(self._ends - self._begins, self._first[some])
+        return seconds
 
     def _come_to(self, now: float) -> None:
         if now >= self._horizon:
@@ -105,14 +127,20 @@ class Availability:
             self._soon = np.flatnonzero(self._next < self._horizon)
         changed = self._soon[self._next.take(self._soon) <= now]
         passed = changed[self._end[changed] <= now]
+        if (far := passed[now - self._end[passed] >= self._periods[passed]]).size:
+            whole = _whole(now - self._end[far], self._periods[far])
+            self._move(far, self._place[far], self._turn[far] + whole)
+            passed = passed[self._end[passed] <= now]
         while passed.size:
-            place, turn = self._all_after(passed, self._place[passed], self._turn[passed])
-            self._place[passed], self._turn[passed] = place, turn
-            self._begin[passed], self._end[passed] = turn + self._begins[place], turn + self._ends[place]
+            self._move(passed, *self._all_after(passed, self._place[passed], self._turn[passed]))
             passed = passed[self._end[passed] <= now]
         online = self._begin[changed] <= now
         self._online[changed] = online
         self._next[changed] = np.where(online, self._end[changed], self._begin[changed])
+
+    def _move(self, clients: _Clients, place: _Clients, turn: NDArray[np.float64]) -> None:
+        self._place[clients], self._turn[clients] = place, turn
+        self._begin[clients], self._end[clients] = turn + self._begins[place], turn + self._ends[place]
 
     def _after(self, client: int, place: int, turn: float) -> tuple[int, float]:
         """A client's next interval."""
@@ -127,10 +155,22 @@ class Availability:
         return np.where(over, self._first[clients], place + 1), np.where(over, turn + self._periods[clients], turn)
 
 
-def _overlap(begin: NDArray[np.float64], until: NDArray[np.float64], start: float, end: float) -> NDArray[np.float64]:
-    """Seconds from ``start`` to ``end`` within each interval; of a moment, whether it is, as 1 or 0."""
-    if end == start:
-        return ((begin <= start) & (start < until)).astype(np.float64)
-    seconds = np.minimum(until, end) - np.maximum(begin, start)
+def _whole(seconds: float | NDArray[np.float64], periods: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The part of the seconds that whole periods make up."""
+    return np.asarray(np.floor(seconds / periods) * periods)
+
+
+def _holds(
+    begin: NDArray[np.float64], until: NDArray[np.float64], moment: float, _: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Whether each interval holds a moment, as 1 or 0."""
+    return ((begin <= moment) & (moment < until)).astype(np.float64)
+
+
+def _overlap(
+    begin: NDArray[np.float64], until: NDArray[np.float64], start: float, stop: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Seconds from ``start`` to ``stop`` within each interval."""
+    seconds = np.minimum(until, stop) - np.maximum(begin, start)
     np.maximum(seconds, 0.0, out=seconds)
     return seconds

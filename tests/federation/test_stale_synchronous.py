@@ -294,5 +294,37 @@ def test_dropouts_without_end_are_refused_in_words(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(virtual_server, "_STARTS_WITHOUT_ARRIVAL", 100)
     there = online(*([(second, second + 1.0) for second in range(0, 1000, 2)] for _ in range(30)))
     server = server_of(algorithm(cohort=30), [1] * 30, Budget(server_updates=1), there)
-    with pytest.raises(ScheduleError, match=r"clients in a row were started and none has uploaded an update before it"):
+    with pytest.raises(
+        ScheduleError, match=r"clients in a row were started and none has uploaded an update of use before"
+    ):
+        list(server.server_updates())
+
+
+@pytest.mark.parametrize("budget", [{"server_updates": 1}, {"client_trips": 100}])
+@pytest.mark.parametrize("rounds", [{"cohort": 2}, {"selection": {"kind": "everybody"}, "target_ratio": 1}])
+def test_rounds_that_are_too_short_for_everybody_are_refused_in_words(
+    monkeypatch: pytest.MonkeyPatch, rounds: dict[str, Any], budget: dict[str, int]
+) -> None:
+    # All take 4 seconds and come in vain, again and again.
+    monkeypatch.setattr(virtual_server, "_ROUNDS_WITHOUT_ARRIVAL", 50)
+    server = server_of(algorithm(**rounds, deadline=2), [1] * 6, Budget.model_validate(budget))
+    with pytest.raises(ScheduleError, match=r"^50 deadlines passed in a row without an arrival of use, of one of"):
+        list(server.server_updates())
+
+
+def test_who_holds_nothing_is_not_waited_for() -> None:
+    # The one who holds an example never comes online, the others do in turn.
+    there = online([], [(0, 10)], [(20, 30)])
+    server = server_of(
+        algorithm(cohort=1, selection={"kind": "by_examples"}), [5, 0, 0], Budget(server_updates=1), there
+    )
+    with pytest.raises(
+        ScheduleError, match=r"nobody who may be selected comes online again; give the scenario another"
+    ):
+        list(server.server_updates())
+
+
+def test_few_clients_who_always_drop_out_are_told_soon() -> None:
+    server = server_of(algorithm(cohort=1), [5] * 2, Budget(server_updates=1), online(*[[(0, 1), (9, 10)]] * 2))
+    with pytest.raises(ScheduleError, match=r"^10,20\d clients in a row were started and none has uploaded"):
         list(server.server_updates())

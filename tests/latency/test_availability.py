@@ -60,7 +60,8 @@ def a_client(draw: st.DrawFn) -> Client:
 
 
 CLIENTS = st.lists(a_client(), min_size=1, max_size=5)
-HALF_SECONDS = st.integers(0, 50).map(lambda half: half / 2)
+HALF_SECONDS = st.integers(0, 80).map(lambda half: half / 2)
+"""Many periods of the clients, or less than one."""
 
 
 @given(CLIENTS, st.lists(st.tuples(HALF_SECONDS, HALF_SECONDS, HALF_SECONDS, st.integers(0, 31)), max_size=8))
@@ -78,7 +79,7 @@ def test_as_a_plain_reader_has_it(clients: list[Client], questions: list[tuple[f
                 assert found.until(number, now) == until(client, now)
         # The future may be asked for in any order, by any of the clients, and moves nothing.
         start = now + ahead
-        if slot <= 30:
+        if slot <= 20 * min(period for period, _ in clients):
             expected = [share(client, start, start + slot) for client in clients]
             shares = found.share(everybody, start, start + slot)
             assert shares == pytest.approx(expected, abs=1e-12)
@@ -113,6 +114,18 @@ def test_across_the_turn_an_interval_is_one() -> None:
     assert one.share(np.array([0]), 8, 18) == [pytest.approx(0.6)]
     assert one.online(13).tolist() == [False]
     assert one.next_online(13, np.ones(1, bool)) == 15
+
+
+def test_the_far_future_is_not_gone_through_period_by_period() -> None:
+    period, later = 60.0, 6e13
+    half = availability([(period, [(0, 10), (20, 40)])])
+    assert half.share(np.array([0]), 0, later) == [pytest.approx(0.5)]
+    assert half.share(np.array([0]), later + 10, later + 50) == [pytest.approx(0.5)]
+    assert half.share(np.array([0]), later + 10, 2 * later + 50) == [pytest.approx(0.5)]
+    assert half.until(0, later + 5) == later + 10
+    assert half.online(later + 15).tolist() == [False]
+    assert half.next_online(later + 15, np.ones(1, bool)) == later + 20
+    assert half.until(0, later + 20) == later + 40
 
 
 def test_until_needs_no_other_question_before_it() -> None:

@@ -82,6 +82,16 @@ def test_a_file_written_anew_is_read_anew(tmp_path: Path) -> None:
     assert behaviour(written(tmp_path, {0: trace([1, 5], [2, 8])}), 1, 0, 0).begins.tolist() == [1, 5]
 
 
+def test_an_interval_in_which_nothing_can_be_done_is_none(tmp_path: Path) -> None:
+    # Where virtual time is larger, its begin and its end are one number, and to wait for it would never end.
+    assert behaviour(written(tmp_path, {0: trace([3, 7], [3 + 5e-10, 8])}), 1, 0, 0).begins.tolist() == [7]
+
+
+ENDLESS: list[object] = [0]
+for _ in range(12):
+    ENDLESS = [ENDLESS] * 10
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
@@ -91,6 +101,10 @@ def test_a_file_written_anew_is_read_anew(tmp_path: Path) -> None:
         ({4: {"active": [], "duration": 3}}, "client 4 lacks inactive, finish_time"),
         ({4: trace([0], [1], finish=0)}, "client 4 has a finish_time of 0, where 60 s are the least"),
         ({4: trace([0], [1], finish=float("nan"))}, "client 4 has a finish_time of nan"),
+        ({4: trace([0], [1], finish=10**400)}, "client 4 has a finish_time of a number of many digits, where 60 s are"),
+        ({4: trace([0], [1], finish=ENDLESS)}, "client 4 has a finish_time of a list, where 60 s are the least"),
+        ({4: trace([0], [10**400])}, "client 4: inactive is no list of seconds"),
+        ({10**5000: 1}, "client a number of many digits has no dict"),
         ({4: trace([0, 5], [1])}, "client 4 is 2 times active and 1 times inactive"),
         ({4: trace([5], [1])}, "client 4 is active from second 5 to 1"),
         ({4: trace([-5], [1])}, "client 4 is active from second -5 to 1"),

@@ -137,6 +137,16 @@ def test_the_measured_phones() -> None:
         ({"a": {"computation": 3}}, "communication of device 'a' is None, which is no number"),
         ({"a": {"computation": "3", "communication": 1}}, "computation of device 'a' is '3', which is no number"),
         ({"a": {"computation": True, "communication": 1}}, "computation of device 'a' is True, which is no number"),
+        (
+            {4: {"computation": 10**400, "communication": 1}},
+            "computation of device 4 is a number of many digits, which",
+        ),
+        ({4: {"computation": 1e308, "communication": 1}}, r"which must be above 0 \(1e-09 to 1e\+15\)"),
+        (
+            {4: {"computation": 3, "communication": 1e-310}},
+            r"communication of device 4 is 1e-310, which must be above 0",
+        ),
+        ({10**5000: 1}, "device a number of many digits has no dict"),
         ({4: {"computation": 3, "communication": 0}}, "communication of device 4 is 0, which must be above 0"),
         (
             {4: {"computation": float("nan"), "communication": 1}},
@@ -165,6 +175,14 @@ def test_what_is_wrong_with_capacities_is_told(tmp_path: Path, content: object, 
 def test_what_is_wrong_with_profiles_is_told(tmp_path: Path, arrays: dict[str, Any], told: str) -> None:
     with pytest.raises(DamagedFile, match=told):
         devices_of(settings(source="file", path=profiles(tmp_path, **arrays)), 1, 0, 0)
+
+
+def test_profiles_that_no_memory_can_hold_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "profiles.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("fedscale_capacity/computation", (10**15,), "f8", chunks=(1000,), compression="gzip")
+    with pytest.raises(DamagedFile, match="Unable to allocate"):
+        devices_of(settings(source="file", path=path), 1, 0, 0)
 
 
 def test_a_damaged_file_of_profiles_is_told(tmp_path: Path) -> None:

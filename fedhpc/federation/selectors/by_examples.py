@@ -25,3 +25,6 @@ class ByExamples(Selector):
         candidates = np.flatnonzero(server.candidates() & (server.population.examples > 0))
         count = min(wanted.count, len(candidates))
         return candidates[drawn_by_weight(server.chance, server.population.examples[candidates], count)]
+
+    def next_chance(self, server: Server) -> float:
+        return server.next_online(np.flatnonzero(server.population.examples == 0).tolist())

@@ -2,10 +2,10 @@
 
 The file is a pickle of {id: {duration, inactive, active, finish_time, model}}. A phone's time is taken modulo its
 ``finish_time``, and it is online from ``active[i]`` to ``inactive[i]``, seconds both. Here it is so until just before
-``inactive[i]``, so that an interval without a length is none; what lies beyond ``finish_time`` is never reached.
+``inactive[i]``, so that an interval without a length is none, nor one of less than a millisecond, in which nothing can
+be done; what lies beyond ``finish_time`` is never reached.
 """
 
-import math
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -13,13 +13,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpc.latency.damaged import DamagedFile
+from fedhpc.latency.damaged import DamagedFile, shown
 from fedhpc.latency.intervals import Intervals
 from fedhpc.latency.plain_pickle import NotPlain, read_plain_pickle
 from fedhpc.streams import Purpose, sequential
 
 LEAST_PERIOD = 60.0
 """Seconds: a shorter trace is none."""
+_LEAST_INTERVAL = 1e-3
+_LARGEST = 1e15
+"""Seconds beyond which virtual time cannot be told apart."""
 
 
 def behaviour(path: Path, clients: int, seed: int, trial: int) -> Intervals:
@@ -69,22 +72,31 @@ def _traces(path: Path, size: int, modified: int) -> Intervals:
 
 def _in_order(content: dict[object, object]) -> list[object]:
     """The ids, numbers by their size."""
-    return sorted(content, key=lambda client: (0, client, "") if _is_number(client) else (1, 0, str(client)))
+
+    def key(client: object) -> tuple[int, object, str]:
+        if _is_number(client):
+            return 0, client, ""
+        return 1, 0, client if isinstance(client, str) else shown(client)
+
+    return sorted(content, key=key)
 
 
 def _trace(client: object, trace: object) -> tuple[float, list[tuple[float, float]]]:
     """A client's period, and its intervals in order, which may overlap."""
     if not isinstance(trace, dict):
-        raise DamagedFile(f"client {client!r} has no dict")
+        raise DamagedFile(f"client {shown(client)} has no dict")
     lacking = [key for key in ("active", "inactive", "finish_time") if key not in trace]
     if lacking:
-        raise DamagedFile(f"client {client!r} lacks {', '.join(lacking)}")
+        raise DamagedFile(f"client {shown(client)} lacks {', '.join(lacking)}")
     finish = trace["finish_time"]
     if not _is_number(finish) or not finish >= LEAST_PERIOD:
-        raise DamagedFile(f"client {client!r} has a finish_time of {finish!r}, where {LEAST_PERIOD:g} s are the least")
+        raise DamagedFile(
+            f"client {shown(client)} has a finish_time of {shown(finish)}, where {LEAST_PERIOD:g} s are the least and "
+            f"{_LARGEST:g} s the most"
+        )
     active, inactive = (_moments(client, trace, key) for key in ("active", "inactive"))
     if len(active) != len(inactive):
-        raise DamagedFile(f"client {client!r} is {len(active)} times active and {len(inactive)} times inactive")
+        raise DamagedFile(f"client {shown(client)} is {len(active)} times active and {len(inactive)} times inactive")
     return float(finish), sorted(_intervals(client, active, inactive, float(finish)))
 
 
@@ -93,18 +105,18 @@ def _intervals(
 ) -> Iterator[tuple[float, float]]:
     for begin, end in zip(active, inactive, strict=True):
         if not 0 <= begin <= end:
-            raise DamagedFile(f"client {client!r} is active from second {begin:g} to {end:g}")
+            raise DamagedFile(f"client {shown(client)} is active from second {begin:g} to {end:g}")
         end = min(end, finish)
-        if begin < end:
+        if end - begin >= _LEAST_INTERVAL:
             yield begin, end
 
 
 def _moments(client: object, trace: dict[object, object], key: str) -> list[float]:
     moments = trace[key]
     if not isinstance(moments, list | tuple) or not all(map(_is_number, moments)):
-        raise DamagedFile(f"client {client!r}: {key} is no list of seconds")
+        raise DamagedFile(f"client {shown(client)}: {key} is no list of seconds")
     return [float(moment) for moment in moments]
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST

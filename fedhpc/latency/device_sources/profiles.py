@@ -1,6 +1,5 @@
 """Devices: how fast they compute and how fast their links are."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,15 +20,23 @@ class Profiles(NamedTuple):
         return Profiles(self.computation[chosen], self.communication[chosen])
 
 
-def checked(profiles: Profiles, names: Sequence[object] | None = None) -> Profiles:
-    """The same. Raises DamagedFile where there is no device, or one whose figures are not above 0; it is told by its
-    number, or its name where there are ``names``."""
+LEAST, MOST = 1e-9, 1e15
+"""Beyond these no device's time could be counted."""
+
+
+def checked(profiles: Profiles) -> Profiles:
+    """The same. Raises DamagedFile where there is no device, or one whose figures are not within ``LEAST`` and
+    ``MOST``; it is told by its number."""
     if not len(profiles.computation):
         raise DamagedFile("it holds no device")
     for key, values in profiles._asdict().items():
-        wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+        wrong = np.flatnonzero(~((values >= LEAST) & (values <= MOST)))
         if wrong.size:
             at = int(wrong[0])
-            name = at if names is None else names[at]
-            raise DamagedFile(f"{key} of device {name!r} is {values.item(at):g}, which must be above 0")
+            raise refused(key, str(at), f"{values.item(at):g}")
     return profiles
+
+
+def refused(key: str, name: str, value: str) -> DamagedFile:
+    """What is raised for a figure that cannot be."""
+    return DamagedFile(f"{key} of device {name} is {value}, which must be above 0 ({LEAST:g} to {MOST:g})")

@@ -21,7 +21,7 @@ def read_profiles(path: Path) -> Profiles:
             arrays = [np.asarray(file[f"{GROUP}/{name}"][()], np.float64) for name in Profiles._fields]
     except KeyError:
         raise DamagedFile(f"it has no {GROUP}/computation and {GROUP}/communication") from None
-    except (OSError, TypeError, ValueError) as error:
+    except (OSError, TypeError, ValueError, RuntimeError, MemoryError) as error:
         raise DamagedFile(f"it is no HDF5 file of numbers, or a damaged one ({error})") from None
     shapes = [array.shape for array in arrays]
     if len(shapes[0]) != 1 or shapes[0] != shapes[1]:
