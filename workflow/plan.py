@@ -18,7 +18,7 @@ from fedhpc.federation.client_time import device_times_of
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedule import make_schedule
 from fedhpc.federation.schedulers import Algorithm
-from fedhpc.federation.updates import ServerUpdate
+from fedhpc.federation.updates import ScheduleError, ServerUpdate
 from fedhpc.latency.in_words import availability_lines, devices_line
 from fedhpc.mistakes import ExperimentError
 from fedhpc.task import Classification
@@ -265,7 +265,10 @@ def _what_a_step_costs(algorithm: Algorithm) -> str:
 
 
 def _cost(run: Run, settings: RunSettings, population: Population, per_step: float) -> Cost:
-    last, share = _play(settings, population)
+    try:
+        last, share = _play(settings, population)
+    except ScheduleError as error:
+        raise ScheduleError(f"{run.algorithm}/{run.scenario}: {error}") from None
     totals = last.totals
     return Cost(
         *run.pair,

@@ -328,3 +328,47 @@ def test_few_clients_who_always_drop_out_are_told_soon() -> None:
     server = server_of(algorithm(cohort=1), [5] * 2, Budget(server_updates=1), online(*[[(0, 1), (9, 10)]] * 2))
     with pytest.raises(ScheduleError, match=r"^10,20\d clients in a row were started and none has uploaded"):
         list(server.server_updates())
+
+
+def test_who_has_come_waits_for_all_who_are_under_way_where_there_is_nobody_to_start() -> None:
+    # A round of 3 seconds, of which nothing comes. A comes at 4, and B at 5.
+    server = server_of(algorithm(cohort=2, deadline=3, stale=EQUAL), [1, 2], Budget(server_updates=1))
+    assert [(update.time, who(update)) for update in server.server_updates()] == [(0, []), (5, [A, B])]
+    assert isinstance(server.scheduler, StaleSynchronous)
+    assert server.scheduler.mu == 3  # no round ended at 5
+
+
+def test_a_straggler_who_will_be_there_just_within_mu_counts() -> None:
+    # Round 1 is over at 4 with A; mu is 4, and B comes at 8: in 4 seconds, so that one of two is waited for.
+    settings = algorithm(cohort=2, over_selection=4, target_ratio=0.25, stale=EQUAL, adaptive_target=True)
+    _, updates, selector = played(settings, [1, 5, 9, 9, 1, 1], [[A, B, C, D], [A, E]])
+    assert [update.time for update in updates] == [0, 4, 8]
+    assert [(asked.mu, asked.count) for asked in selector.asked] == [(0, 4), (4, 2)]
+
+
+def test_to_wait_is_no_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(virtual_server, "_ROUNDS_WITHOUT_ARRIVAL", 3)
+    # It comes nine times for a second, before it stays for the four that it takes.
+    there = online([*((second, second + 1.0) for second in range(0, 90, 10)), (90, 95)])
+    server = server_of(algorithm(cohort=1), [1], Budget(server_updates=1), there)
+    assert [update.time for update in server.server_updates()] == [0, 94]
+
+
+def test_whoever_comes_online_waits_for_the_round_to_be_over() -> None:
+    # Rounds of 6 seconds, of B alone, who takes 7: from 0, 7 and 14, in vain. At 6 it was A who was waited for, who
+    # comes at 18: in the round from 20 on.
+    there = online([(18, 90)], [(0, 90)])
+    server = server_of(algorithm(cohort=1, deadline=6), [1, 4], Budget(server_updates=1), there)
+    assert [(update.time, who(update)) for update in server.server_updates()] == [(0, []), (24, [A])]
+
+
+def test_the_deadline_of_a_round_that_is_over_says_nothing() -> None:
+    # Round 1 is over at 4 with A, and round 2 at 4.5, when A goes offline; its deadline is at 14. C comes at 7, and
+    # is aggregated with A, who comes online again at 20.
+    there = online([(0, 4.5), (20, 90)], [(30, 90)], [(0, 90)])
+    settings = algorithm(cohort=1, over_selection=2, deadline=10, stale=EQUAL)
+    server = server_of(settings, [1, 4, 4], Budget(server_updates=2), there)
+    assert [(update.time, who(update)) for update in server.server_updates()] == [(0, []), (4, [A]), (24, [A, C])]
+    # Nor does that of round 1, at 10, end round 2, which is from 4 to 11.
+    _, updates, _ = played(algorithm(cohort=1, deadline=10), EXAMPLES, [[A], [B]])
+    assert [(update.time, who(update)) for update in updates] == [(0, []), (4, [A]), (11, [B])]

@@ -87,7 +87,7 @@ def test_an_interval_in_which_nothing_can_be_done_is_none(tmp_path: Path) -> Non
     assert behaviour(written(tmp_path, {0: trace([3, 7], [3 + 5e-10, 8])}), 1, 0, 0).begins.tolist() == [7]
 
 
-ENDLESS: list[object] = [0]
+ENDLESS: Any = [0]
 for _ in range(12):
     ENDLESS = [ENDLESS] * 10
 

@@ -6,13 +6,15 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from fedhpc.data.preparation import population_of
 from fedhpc.experiment import load_experiment
 from fedhpc.federation.schedulers.synchronous import SynchronousSettings
+from fedhpc.federation.updates import ScheduleError
 from tests.workflow.experiments import BUFFERED, SYNCHRONOUS, digits, fedhpc, schedules_only, write
 from workflow import plan
-from workflow.sites import Site
+from workflow.sites import Site, load_site
 
 QUICKSTART = Path(__file__).parents[2] / "configs" / "experiments" / "quickstart.yaml"
 
@@ -199,3 +201,18 @@ def test_what_availability_is_like_is_told(tmp_path: Path, monkeypatch: pytest.M
     )
     assert "the seasonal forecast has R2 0." in lines[2]
     assert "of 3 clients" in lines[2]
+
+
+def test_a_schedule_that_never_ends_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "short.yaml"
+    file.write_text(
+        "task: {kind: null, clients: 2, examples: 1}\n"
+        "client: {batch_size: 1, epochs: 1, optimizer: {name: sgd, rate: 1}}\n"
+        "server_optimizer: {name: sgd, rate: 1}\n"
+        "algorithms: {hasty: {scheduler: stale_synchronous, cohort: 1, deadline: 1}}\n"
+        "scenarios: {slow: {per_step: {distribution: constant, value: 9}}}\n"
+        "budget: {server_updates: 1}\n"
+        "evaluation: {every: 1, unit: server_updates}\n"
+    )
+    with pytest.raises(ScheduleError, match=r"^hasty/slow: 10,000 deadlines passed in a row"):
+        plan.print_plan(load_experiment(file), load_site(None), Console(quiet=True))

@@ -121,3 +121,11 @@ def test_the_smallest_of_equal_values_are_any(count: int) -> None:
     expected = {1: 4, 3: 4, 4: 1}
     assert len(sets) == expected[count]
     assert all(len(one) == count and one <= {1, 2, 4, 5} for one in sets)
+
+
+def test_those_who_rest_do_not_wait_for_one_another() -> None:
+    # Both come by 5 and rest. C is there and A comes again at 10; as nobody else ever will, C has rested enough.
+    there = online([(0, 4.5), (10, 90)], [], [(0, 90)])
+    settings = algorithm(cohort=2, selection={"kind": "priority", "rest": 1})
+    server = server_of(settings, [1, 1, 2], Budget(server_updates=2), there)
+    assert [update.time for update in server.server_updates()] == [0, 5, 10]
