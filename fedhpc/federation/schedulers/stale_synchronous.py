@@ -205,7 +205,7 @@ class StaleSynchronous(Scheduler):
         self.awaited = set(self.under_way) if isinstance(self.settings.selection, EverybodySelection) else started
         self.missing = target
         if self.settings.target_ratio is not None:
-            self.missing = math.ceil(self.settings.target_ratio * len(self.awaited) - _ROUNDING)
+            self.missing = max(1, math.ceil(self.settings.target_ratio * len(self.awaited) - _ROUNDING))
         if self.settings.deadline is not None:
             server.set_timer(server.now + self.settings.deadline, self.round)
 
