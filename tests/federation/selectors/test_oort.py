@@ -148,6 +148,29 @@ def test_a_round_explores_and_exploits_in_proportion() -> None:
     assert sum(client >= 20 for client in selector.select(made, Wanted(2, 10, 10.0)).tolist()) == 1  # one is left
 
 
+def test_a_part_of_a_client_is_not_explored() -> None:
+    made = server([5] * 40)
+    selector = oort(made)
+    finished(made, selector, dict.fromkeys(range(20), 1.0), 1)
+    selector.exploration = 0.29
+    assert sum(client >= 20 for client in selector.select(made, Wanted(2, 10, 10.0)).tolist()) == 2
+
+
+def test_a_duration_is_the_last_that_was_seen() -> None:
+    # T = 13 s. The first client was expected to take 13 s and took 26: a quarter of its worth is left.
+    made = server([10, 10])
+    selector = oort(made, clip_percent=100, preferred_percent=100, confidence=0)
+    selector.preferred = 13.0
+    for client, arrives in ((0, 126.0), (1, 113.0)):
+        update = Participation(0, client, 0, 0, 10, 100.0, steps=5, arrives=arrives)
+        made.losses[client, 0] = 1.0 + 3.0 * (client == 0)
+        selector.uploaded(update, 1)
+        selector.closed([update], 1)
+    selector.learn(made)
+    assert selector.durations.tolist() == [26, 13]
+    assert selector.worth(np.arange(2), 1).tolist() == [0.25, 0]
+
+
 def test_the_first_round_explores_alone() -> None:
     made = server([5] * 40)
     assert len(set(oort(made).select(made, Wanted(1, 10, 0.0)).tolist())) == 10
