@@ -126,6 +126,11 @@ class VirtualServer(Server):
                     if self.spent():
                         return
             if not events:
+                if self.availability is not None and math.isinf(self.availability.next_online(self.now, self._marked)):
+                    raise ScheduleError(
+                        "no client is training and none comes online any more, yet the budget is not spent; give the "
+                        "scenario an availability in which clients are online"
+                    )
                 raise ScheduleError("no client is training and no timer is set, yet the budget is not spent")
             time, kind, _, subject = heappop(events)
             if time > end:

@@ -288,3 +288,9 @@ def test_dropouts_without_end_are_refused_in_words(monkeypatch: pytest.MonkeyPat
     server = server_of(algorithm(cohort=30), [1] * 30, Budget(server_updates=1), there)
     with pytest.raises(ScheduleError, match=r"clients in a row were started and none has uploaded an update before it"):
         list(server.server_updates())
+
+
+def test_clients_who_never_come_online_are_refused_in_words() -> None:
+    server = server_of(algorithm(cohort=1), [1, 1], Budget(server_updates=1), online([], []))
+    with pytest.raises(ScheduleError, match="none comes online any more, yet the budget is not spent"):
+        list(server.server_updates())
