@@ -87,6 +87,8 @@ def _sentence(path: str, details: ErrorDetails, place: _Place) -> str:
             name = path.removesuffix(".[key]")
             return f"{name}: a name is lower-case letters, digits and underscores, since it becomes a folder"
         case "model_type" | "dict_type" | "model_attributes_type":
+            if (tag := _tag(value, place.kinds)) is not None:
+                return f"{path}: {shown} is not allowed; write {{{tag}: {value}}}"
             return f"{path}: {shown} is not allowed; it takes a block of keys{_keys(place.kinds)}"
         case _:
             return f"{path}: {shown} is not allowed: {_plain(details['msg'])}"
@@ -177,6 +179,14 @@ def _is_block(kind: Any) -> bool:
 
 def _has_field(kind: Any, step: int | str) -> bool:
     return _is_block(kind) and step in kind.model_fields
+
+
+def _tag(value: Any, kinds: list[Any]) -> str | None:
+    """The key of a block that is told from others by having this word there; None where no block is."""
+    for kind in kinds:
+        if isinstance(value, str) and _is_block(kind) and value in _tags(kind):
+            return next(str(key) for key, field in kind.model_fields.items() if value in get_args(field.annotation))
+    return None
 
 
 def _tags(member: type[BaseModel]) -> set[Any]:

@@ -61,6 +61,7 @@ def test_every_mistake_at_once(tmp_path: Path) -> None:
           over: {scheduler: synchronous, cohort: 10, over_selection: 9}
           Bad Name: {scheduler: synchronuos}
           nameless: {cohort: 3}
+          relay: {scheduler: stale_synchronous, cohort: 3, selection: priority}
         scenarios:
           a: {communication: {distribution: lognormal, mu: 1}, per_example: {distribution: lognormol}, overhead: 3}
         budget: {}
@@ -84,6 +85,7 @@ def test_every_mistake_at_once(tmp_path: Path) -> None:
         "algorithms.Bad Name.scheduler: 'synchronuos' is unknown; did you mean 'synchronous'?",
         "algorithms.nameless.scheduler: missing; known: asynchronous, buffered, compass, fare_dust, feast, "
         "stale_synchronous, synchronous, tiered",
+        "algorithms.relay.selection: 'priority' is not allowed; write {kind: priority}",
         "scenarios.a.communication.sigma: missing; it takes a number",
         "scenarios.a.per_example.distribution: 'lognormol' is unknown; did you mean 'lognormal'?",
         "scenarios.a.overhead: 3 is not allowed; it takes a block of keys: distribution",

@@ -24,7 +24,7 @@ def clients_drawn(dataset: xr.Dataset) -> "Figure":
     """``clients_figure`` before it is written, for a notebook to show or change."""
     from matplotlib.ticker import MaxNLocator
 
-    figure = lines_over_time(dataset, {"unique_clients": Quantity("clients that took part")})
+    figure = lines_over_time(dataset, {"unique_clients": Quantity("clients with an update used")})
     for panel in figure.axes:
         panel.yaxis.set_major_locator(MaxNLocator(integer=True))
         panel.yaxis.set_major_formatter("{x:,.0f}")

@@ -17,6 +17,9 @@ class NotPlain(Exception):
 
 class _PlainUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
+        # The first letters of other files, a text's "c" for one, may be read as an instruction that names something.
+        if not all(part.isidentifier() for part in f"{module}.{name}".split(".")):
+            raise NotPlain("the file is no pickle, or a damaged one")
         raise NotPlain(f"the pickle names {module}.{name}, and only {PLAIN} are read from one")
 
     def persistent_load(self, identity: Any) -> Any:

@@ -53,10 +53,10 @@ def test_the_legends_lie_on_no_panel_and_within_the_picture() -> None:
     assert not any(one.overlaps(other) for one, other in combinations(legends, 2))
 
 
-def test_clients_that_took_part_by_hand() -> None:
+def test_clients_with_an_update_used_by_hand() -> None:
     figure = clients_drawn(RUNS)
     slow, even = figure.axes
-    assert slow.get_ylabel() == "clients that took part"
+    assert slow.get_ylabel() == "clients with an update used"
     assert slow.get_xlabel() == "time (virtual hours)"
     lines = {str(line.get_label()): line for line in slow.get_lines()}
     np.testing.assert_allclose(lines["safa"].get_xdata(), [0, 1, 2])

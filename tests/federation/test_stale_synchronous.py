@@ -372,3 +372,9 @@ def test_the_deadline_of_a_round_that_is_over_says_nothing() -> None:
     # Nor does that of round 1, at 10, end round 2, which is from 4 to 11.
     _, updates, _ = played(algorithm(cohort=1, deadline=10), EXAMPLES, [[A], [B]])
     assert [(update.time, who(update)) for update in updates] == [(0, []), (4, [A]), (11, [B])]
+
+
+def test_clients_who_never_come_online_are_refused_in_words() -> None:
+    server = server_of(algorithm(cohort=1), [1, 1], Budget(server_updates=1), online([], []))
+    with pytest.raises(ScheduleError, match="nobody who may be selected comes online again"):
+        list(server.server_updates())

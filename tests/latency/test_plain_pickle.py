@@ -95,6 +95,14 @@ def test_damaged_ones_end_in_one_kind_of_error(tmp_path: Path, damaged: bytes) -
         read_plain_pickle(path)
 
 
+def test_a_text_is_no_pickle(tmp_path: Path) -> None:
+    # Its "c" is the instruction that names something, and the rest of its first two lines what it would name.
+    path = tmp_path / "train.csv"
+    path.write_bytes(b"client_id,sample_path\n3,0\n")
+    with pytest.raises(NotPlain, match=r"^the file is no pickle, or a damaged one$"):
+        read_plain_pickle(path)
+
+
 def test_a_missing_file_is_the_systems_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_plain_pickle(tmp_path / "none.pkl")
