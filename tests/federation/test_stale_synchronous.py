@@ -363,13 +363,13 @@ def test_whoever_comes_online_waits_for_the_round_to_be_over() -> None:
 
 
 def test_the_deadline_of_a_round_that_is_over_says_nothing() -> None:
-    # Round 1 is over at 4 with A, and round 2 at 4.5, when A goes offline; its deadline is at 14. C comes at 7, when
-    # nobody is left to wait for, and drops out of round 3, whose deadline is at 17, at 8. A is online again from 20.
-    there = online([(0, 4.5), (20, 90)], [(30, 90)], [(0, 8)])
-    settings = algorithm(cohort=1, over_selection=2, deadline=10, stale=EQUAL)
-    server = server_of(settings, [1, 4, 4], Budget(server_updates=3), there)
+    # Round 1 is over at 4 with A, and round 2 at 4.5, when A goes offline; its deadline is at 14. C comes at 7 and waits
+    # for D, who comes at 23. Meanwhile A is online again, and its round from 20 on is over at 24.
+    there = online([(0, 4.5), (20, 90)], [(30, 90)], [(0, 8)], [(0, 90)])
+    settings = algorithm(cohort=1, over_selection=3, deadline=10, stale=EQUAL)
+    server = server_of(settings, [1, 4, 4, 20], Budget(server_updates=2), there)
     found = [(update.time, who(update)) for update in server.server_updates()]
-    assert found == [(0, []), (4, [A]), (7, [C]), (24, [A])]
+    assert found == [(0, []), (4, [A]), (24, [A, C, D])]
     # Nor does that of round 1, at 10, end round 2, which is from 4 to 11.
     _, updates, _ = played(algorithm(cohort=1, deadline=10), EXAMPLES, [[A], [B]])
     assert [(update.time, who(update)) for update in updates] == [(0, []), (4, [A]), (11, [B])]
