@@ -27,17 +27,19 @@ def write_report(folder: Path, published: Sequence[Published] = (), target: Targ
     with ``published``, the experiment's, also ``comparison.txt``; with a target, ``target.txt``. Each table is there
     as ``.csv`` too.
 
-    Returns the tables as text, but for the resources. Raises FileNotFoundError where the folder holds no result, and
+    Returns the tables as text; that of the resources only where nothing was learned, of which they are all there is to
+    tell. Raises FileNotFoundError where the folder holds no result, and
     NotMeasured where no run has the target's metric.
     """
     dataset = open_experiment(folder)
-    tables = _tables(dataset, published, target)
-    for name, (text, comma_separated) in {**tables, "resources": _resources(dataset, target)}.items():
+    tables = {**_tables(dataset, published, target), "resources": _resources(dataset, target)}
+    for name, (text, comma_separated) in tables.items():
         _write(folder / "report" / f"{name}.txt", text)
         _write(folder / "report" / f"{name}.csv", comma_separated)
     if "total_accuracy" in dataset:
         accuracy_figure(dataset, folder / "report" / "accuracy.png")
         resources_figure(dataset, folder / "report" / "resources.png")
+        del tables["resources"]
     clients_figure(dataset, folder / "report" / "clients.png")
     if np.isfinite(dataset["duration"].values).any():
         durations_figure(dataset, folder / "report" / "durations.png")

@@ -53,7 +53,7 @@ def resources_drawn(dataset: xr.Dataset) -> "Figure":
             share = np.median(shares[np.isfinite(shares)]) if np.isfinite(shares).any() else np.nan
             across, up = runs["resource_used"] / unit.seconds, TOTAL_ACCURACY.factor * runs["total_accuracy"]
             draw_line(panel, across, up, algorithm, index)
-            told[algorithm] = f"{100 * share:.0f} %"
+            told[algorithm] = f"{algorithm} {100 * share:.0f} %"
         dress(panel)
         panel.set_title(str(scenario))
         panel.set_xlabel(f"learner time spent ({unit.name})")

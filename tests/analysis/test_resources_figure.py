@@ -29,7 +29,7 @@ def test_accuracy_over_learner_time_by_hand() -> None:
     np.testing.assert_allclose(relay.get_xdata(), [0, 10])
     np.testing.assert_allclose(relay.get_ydata(), [10, 70])
     legends = [[text.get_text() for text in panel.get_legend().get_texts()] for panel in (slow, even)]
-    assert legends == [["80 %", "20 %"], ["0 %"]]
+    assert legends == [["safa 80 %", "relay 20 %"], ["relay 0 %"]]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["safa", "relay"]
 
 
