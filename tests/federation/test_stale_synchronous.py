@@ -363,8 +363,8 @@ def test_whoever_comes_online_waits_for_the_round_to_be_over() -> None:
 
 
 def test_the_deadline_of_a_round_that_is_over_says_nothing() -> None:
-    # Round 1 is over at 4 with A, and round 2 at 4.5, when A goes offline; its deadline is at 14. C comes at 7 and waits
-    # for D, who comes at 23. Meanwhile A is online again, and its round from 20 on is over at 24.
+    # Round 1 is over at 4 with A, and round 2 at 4.5, when A goes offline; its deadline is at 14. C comes at 7 and
+    # waits for D, who comes at 23. Meanwhile A is online again, and its round from 20 on is over at 24.
     there = online([(0, 4.5), (20, 90)], [(30, 90)], [(0, 8)], [(0, 90)])
     settings = algorithm(cohort=1, over_selection=3, deadline=10, stale=EQUAL)
     server = server_of(settings, [1, 4, 4, 20], Budget(server_updates=2), there)
