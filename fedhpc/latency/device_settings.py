@@ -11,8 +11,9 @@ from fedhpc.settings import Settings
 class _Devices(Settings):
     """``model_kbit`` is what a client downloads and uploads, in kilobits each; by default 32 bits for each of the
     parameters of the task's model. ``faster_percent``: the fastest so many percent of the clients' devices need half
-    the time, for computation and for communication. RELAY's hardware scenarios HS1 to HS4 (section 6) are 0, 25, 75 and
-    100. The paper writes there that completion times are "doubled"; as it speaks of faster hardware, halved is meant.
+    the time, for computation and for communication. RELAY's hardware scenarios HS1 to HS4 (section 5.4) are 0, 25, 75
+    and 100. The paper writes there that completion times are "doubled"; as it speaks of faster hardware, halved is
+    meant.
     """
 
     model_kbit: float | None = Field(None, gt=0, le=1e15)
