@@ -1,5 +1,6 @@
 """Rounds whose late updates are still used, on the tiny experiment: RELAY, Oort and SAFA."""
 
+from copy import deepcopy
 from typing import Any
 
 _RELAY: dict[str, Any] = {"scheduler": "stale_synchronous", "stale": {"weighting": "relay"}}
@@ -43,7 +44,7 @@ RELAY: dict[str, Any] = {
 
 def with_relay(settings: dict[str, Any]) -> None:
     """They take the place of the algorithms. In the scenario ``dynavail`` clients come and go, and drop out."""
-    settings["algorithms"] = RELAY
+    settings["algorithms"] = deepcopy(RELAY)
     slow = {"distribution": "lognormal", "mu": 6.0, "sigma": 0.5}
     domain = settings["scenarios"]["domain"]
     settings["scenarios"]["dynavail"] = {**domain, "per_example": slow, "availability": {"source": "generated"}}
