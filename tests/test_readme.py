@@ -97,11 +97,15 @@ def test_the_readme_from_top_to_bottom(copy: Path) -> None:
     assert (hours.sel(algorithm="fedavg_over_selection") < hours.sel(algorithm="fedavg")).all()
 
 
+def yaml_with(word: str) -> str:
+    """The one block of YAML in the README that holds the word."""
+    blocks = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    (found,) = [block for block in blocks if word in block]
+    return str(found)
+
+
 def test_the_readmes_silos_can_be_run(tmp_path: Path) -> None:
-    text = (ROOT / "README.md").read_text()
-    (block,) = [
-        found for found in re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE) if "fedat" in found
-    ]
+    block = yaml_with("fedat")
     file = tmp_path / "silos.yaml"
     file.write_text(block)
     experiment = load_experiment(file)
@@ -114,10 +118,7 @@ def test_the_readmes_silos_can_be_run(tmp_path: Path) -> None:
 
 
 def test_what_the_readmes_safa_wastes(tmp_path: Path) -> None:
-    text = (ROOT / "README.md").read_text()
-    (block,) = [
-        found for found in re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE) if "safa_oracle" in found
-    ]
+    block = yaml_with("safa_oracle")
     file = tmp_path / "online.yaml"
     file.write_text(block)
     experiment = load_experiment(file)
@@ -143,22 +144,14 @@ def test_the_readme_names_what_there_is() -> None:
 
 
 def test_the_readmes_scenario_with_a_deadline_loads() -> None:
-    text = (ROOT / "README.md").read_text()
-    (block,) = [
-        each
-        for each in re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-        if "straggler_percent:" in each
-    ]
+    block = yaml_with("straggler_percent:")
     scenario = Scenario.model_validate(yaml.safe_load(block)["scenarios"]["stragglers_10"])
     assert scenario.straggler_percent == 10
     assert isinstance(scenario.capability, Normal)
 
 
 def test_the_readmes_phones_load() -> None:
-    text = (ROOT / "README.md").read_text()
-    (block,) = [
-        each for each in re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE) if "dyn_avail" in each
-    ]
+    block = yaml_with("dyn_avail")
     scenarios = {name: Scenario.model_validate(each) for name, each in yaml.safe_load(block)["scenarios"].items()}
     phones = {"devices.path": Path("device_profiles.h5")}
     assert [scenario.files for scenario in scenarios.values()] == [phones, phones, phones]
