@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedhpc.experiment import Run
-from fedhpc.federation.checkpoint import load_checkpoint, save_checkpoint
+from fedhpc.federation.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from fedhpc.federation.engine import Engine
 from fedhpc.federation.schedule import make_schedule
 from tests.federations import DENSE, Federation, Ranks, by_the_papers, reference, trained
@@ -246,6 +246,26 @@ def test_coresets_and_their_errors_are_the_same_after_any_kill(
     np.testing.assert_allclose(kept.server["weights"], weights, rtol=1e-4, atol=1e-5)
 
 
+def _by_the_papers_after_any_kill(
+    federation: Federation, chance: random.Random, folder: Path
+) -> tuple[Engine, Checkpoint, Checkpoint]:
+    """The engine of a federation that was killed four times, after its bytes were compared with an undisturbed one's
+    and its numbers with a plain reimplementation's; and what both keep at the end."""
+    output, evaluations = by_the_papers(federation)
+    engine = _after_four_kills(federation, chance, folder / "trial-0.checkpoint")
+    untroubled = federation.engine()
+    untroubled.run()
+    kept, undisturbed = engine.checkpoint(), untroubled.checkpoint()
+    assert kept.server.keys() == undisturbed.server.keys()
+    assert all(value.tobytes() == undisturbed.server[name].tobytes() for name, value in kept.server.items())
+    assert engine.evaluated == untroubled.evaluated
+    np.testing.assert_allclose(engine.output(), output, rtol=1e-4, atol=1e-5)
+    assert engine.evaluated.keys() == evaluations.keys()
+    for version, shards in evaluations.items():
+        np.testing.assert_allclose(engine.evaluated[version][0].loss, shards[0].loss, rtol=1e-4)
+    return engine, kept, undisturbed
+
+
 @pytest.mark.parametrize("algorithm", LATE)
 @pytest.mark.parametrize("stack", [1, 3])
 def test_algorithms_that_hear_late_clients_give_the_papers_models_after_any_kill(
@@ -253,21 +273,10 @@ def test_algorithms_that_hear_late_clients_give_the_papers_models_after_any_kill
 ) -> None:
     federation = Federation.of(tiny(lambda settings: settings.update(algorithms=LATE)), algorithm)
     federation.choice = DENSE.model_copy(update={"clients": stack})
-    output, evaluations = by_the_papers(federation)
-    engine = _after_four_kills(federation, random.Random(algorithm), tmp_path / "trial-0.checkpoint")
-    untroubled = federation.engine()
-    untroubled.run()
-    kept, undisturbed = engine.checkpoint(), untroubled.checkpoint()
-    assert kept.server.keys() == undisturbed.server.keys()
-    assert all(value.tobytes() == undisturbed.server[name].tobytes() for name, value in kept.server.items())
-    assert engine.evaluated == untroubled.evaluated
+    _, kept, _ = _by_the_papers_after_any_kill(federation, random.Random(algorithm), tmp_path)
     assert not kept.versions
     assert not kept.deltas.of_teachers
     assert not kept.deltas.server
-    np.testing.assert_allclose(engine.output(), output, rtol=1e-4, atol=1e-5)
-    assert engine.evaluated.keys() == evaluations.keys()
-    for version, shards in evaluations.items():
-        np.testing.assert_allclose(engine.evaluated[version][0].loss, shards[0].loss, rtol=1e-4)
 
 
 @pytest.mark.parametrize("algorithm", RELAY)
@@ -277,21 +286,10 @@ def test_equation_2_and_oorts_choices_are_the_papers_after_any_kill(
 ) -> None:
     federation = Federation.of(tiny(with_relay), algorithm, scenario)
     federation.choice = DENSE.model_copy(update={"clients": stack})
-    output, evaluations = by_the_papers(federation)
-    engine = _after_four_kills(federation, random.Random(algorithm), tmp_path / "trial-0.checkpoint")
-    untroubled = federation.engine()
-    untroubled.run()
-    kept, undisturbed = engine.checkpoint(), untroubled.checkpoint()
-    assert kept.server.keys() == undisturbed.server.keys()
-    assert all(value.tobytes() == undisturbed.server[name].tobytes() for name, value in kept.server.items())
-    assert engine.evaluated == untroubled.evaluated
+    engine, kept, undisturbed = _by_the_papers_after_any_kill(federation, random.Random(algorithm), tmp_path)
     assert kept.losses == undisturbed.losses
     assert bool(kept.losses) == algorithm.startswith("oort")
     assert not kept.versions
-    np.testing.assert_allclose(engine.output(), output, rtol=1e-4, atol=1e-5)
-    assert engine.evaluated.keys() == evaluations.keys()
-    for version, shards in evaluations.items():
-        np.testing.assert_allclose(engine.evaluated[version][0].loss, shards[0].loss, rtol=1e-4)
     replayed = make_schedule(federation.settings, federation.data.population)
     replayed.losses = engine.schedule.losses
     ages = [{one.staleness > 0 for one in update.updates} for update in replayed.server_updates()]

@@ -2,7 +2,7 @@
 
 A round starts clients among those that are online and ends when enough of their updates have come (OC) or at its
 deadline (DL; section 5.1). Late clients go on; what has come of earlier rounds by a round's end is aggregated with the
-fresh updates, weighing less or as much (section 4.2.4). With nobody selected it is SAFA as section 2.2 has it, and
+fresh updates, weighing less or as much (section 4.2.4). Where all are started it is SAFA as section 2.2 has it, and
 without late updates FedAvg, whose late clients finish in vain (section 2.1).
 
 A client that goes offline before its upload drops out. A round of which nothing came is over without a server update,
