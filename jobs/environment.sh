@@ -1,10 +1,13 @@
 # Sourced by the jobs, with the extras that they need beyond MPI ("dev", or nothing): a Python with all that fedhpc
-# imports. It is made once, in .venv; later calls only look at its stamps. Sets fedhpc_python and PATH.
+# imports. It is made once, in FEDHPC_VENV; later calls only look at its stamps. Sets fedhpc_python and PATH.
 #
+#   FEDHPC_VENV          the environment's folder, by default .venv (on aarch64 .venv-aarch64)
 #   FEDHPC_PYTHON        the Python (3.11 or newer) to build on, where it is not found by itself
 #   FEDHPC_ENVIRONMENT   unset: everything from pip, MPI included
 #                        site:  what the Python already has (a cluster's torch, mpi4py, ...) is used, the rest is added
 #                        none:  the Python is used as it is
+
+source "$(dirname "${BASH_SOURCE[0]}")/environment_folder.sh"
 
 _fedhpc_say() { printf '%s\n' "$*" >&2; }
 
@@ -19,6 +22,9 @@ _fedhpc_find_python() {
         command -v "$FEDHPC_PYTHON"
         return
     fi
+    # Not the environment's own Python, where that is active: an environment is not built on itself.
+    local PATH=":$PATH:"
+    PATH="${PATH//":$1/bin:"/:}"
     for candidate in python3 python3.13 python3.12 python3.11; do
         if command -v "$candidate" >/dev/null && _fedhpc_is_new_enough "$candidate"; then
             command -v "$candidate"
@@ -84,9 +90,12 @@ _fedhpc_lock() {
 }
 
 _fedhpc_install() {
-    local home="$1" python="$2" extras="$3" stamp="$4" base="$5" mode="$6"
-    local venv="$home/.venv" log="$home/.venv/pip.log" constraints="$home/constraints.txt" status ticker started=$SECONDS
-    local version package
+    local home="$1" venv="$2" python="$3" extras="$4" stamp="$5" base="$6" mode="$7"
+    local log="$venv/pip.log" constraints="$home/constraints.txt" status ticker started=$SECONDS
+    local version package patience=(env)
+    # Where the internet cannot be reached, as from most compute nodes, pip is not to try for many minutes. By variables,
+    # since it starts others of itself.
+    [[ -n "${SLURM_JOB_ID:-}" ]] && patience=(env PIP_RETRIES=1 PIP_TIMEOUT=10)
     if [[ -e "$venv/installing" || "$(cat "$venv/base" 2>/dev/null)" != "$base" ]]; then
         rm -rf "$venv"
     fi
@@ -111,13 +120,14 @@ _fedhpc_install() {
         _fedhpc_site_constraints "$python" "$constraints" >"$venv/constraints.txt"
         constraints="$venv/constraints.txt"
     fi
-    _fedhpc_say "Installing fedhpc's environment in .venv: a few minutes the first time (pip's log: .venv/pip.log) ..."
+    _fedhpc_say "Installing fedhpc's environment in ${venv#"$home/"}: a few minutes the first time" \
+        "(pip's log: ${log#"$home/"}) ..."
     while sleep 20 && kill -0 $$ 2>/dev/null; do
         _fedhpc_say "  $((SECONDS - started)) s: $(grep -oE '(Collecting|Downloading|Building) [^ ]+|Installing collected packages' "$log" | tail -n 1)"
     done &
     ticker=$!
     # pip dies with this shell (prctl's PR_SET_PDEATHSIG), so that it never writes where the next one installs.
-    "$venv/bin/python" -c 'import ctypes, runpy; ctypes.CDLL(None).prctl(1, 9); runpy.run_module("pip", run_name="__main__", alter_sys=True)' \
+    "${patience[@]}" "$venv/bin/python" -c 'import ctypes, runpy; ctypes.CDLL(None).prctl(1, 9); runpy.run_module("pip", run_name="__main__", alter_sys=True)' \
         install --disable-pip-version-check --no-input --progress-bar off \
         --constraint "$constraints" --editable "$home${extras:+[$extras]}" >>"$log" 2>&1
     status=$?
@@ -125,7 +135,12 @@ _fedhpc_install() {
     wait "$ticker" 2>/dev/null
     if ((status)); then
         tail -n 15 "$log" >&2
-        _fedhpc_say "The installation failed; the lines above are the end of $log. The same command tries again."
+        if [[ -n "${SLURM_JOB_ID:-}" ]]; then
+            _fedhpc_say "The installation failed on $(hostname); the lines above are the end of $log. Where compute nodes" \
+                "do not reach the internet, 'bash jobs/prepare.sh' on the login node makes the environment."
+        else
+            _fedhpc_say "The installation failed; the lines above are the end of $log. The same command tries again."
+        fi
         return 1
     fi
     printf '%s\n' "$stamp" >"$venv/installed-${extras:-bare}"
@@ -134,8 +149,9 @@ _fedhpc_install() {
 }
 
 _fedhpc_environment() {
-    local home="$1" wanted="$2" mode="${FEDHPC_ENVIRONMENT:-pip}" python extras base stamp missing installed status
-    python="$(_fedhpc_find_python)" || return 1
+    local home="$1" wanted="$2" mode="${FEDHPC_ENVIRONMENT:-pip}" venv python extras base stamp missing installed status
+    venv="$(fedhpc_environment_folder "$home")"
+    python="$(_fedhpc_find_python "$([[ "$mode" == none ]] || printf %s "$venv")")" || return 1
     case "$mode" in
     none)
         export PYTHONPATH="$home${PYTHONPATH:+:$PYTHONPATH}"
@@ -156,23 +172,24 @@ _fedhpc_environment() {
         base="$mode $home $("$python" -c 'import sys; print(sys.version_info[:3], sys.base_prefix, sys.prefix)')"
         stamp="$(cat "$home/constraints.txt" "$home/setup.cfg" "$home/pyproject.toml" | sha256sum)"
         _fedhpc_ready() {
-            [[ ! -e "$home/.venv/installing" && "$(cat "$home/.venv/base" 2>/dev/null)" == "$base" ]] || return 1
+            [[ ! -e "$venv/installing" && "$(cat "$venv/base" 2>/dev/null)" == "$base" ]] || return 1
             for installed in "${extras:-bare}" "${extras:+$extras,}dev"; do
-                [[ "$(cat "$home/.venv/installed-$installed" 2>/dev/null)" == "$stamp" ]] && return
+                [[ "$(cat "$venv/installed-$installed" 2>/dev/null)" == "$stamp" ]] && return
             done
             return 1
         }
         if ! _fedhpc_ready; then
-            _fedhpc_lock "$home/.venv.lock"
-            trap "rm -f '$home/.venv.lock'" EXIT
+            mkdir -p "$(dirname "$venv")"
+            _fedhpc_lock "$venv.lock"
+            trap "rm -f '$venv.lock'" EXIT
             trap 'exit 130' INT TERM
             status=0
-            _fedhpc_ready || _fedhpc_install "$home" "$python" "$extras" "$stamp" "$base" "$mode" || status=1
-            rm -f "$home/.venv.lock"
+            _fedhpc_ready || _fedhpc_install "$home" "$venv" "$python" "$extras" "$stamp" "$base" "$mode" || status=1
+            rm -f "$venv.lock"
             trap - EXIT INT TERM
             ((status == 0)) || return 1
         fi
-        python="$home/.venv/bin/python"
+        python="$venv/bin/python"
         ;;
     *)
         _fedhpc_say "FEDHPC_ENVIRONMENT: '$mode' is unknown; leave it unset, or say site or none."

@@ -10,5 +10,5 @@ status=0
 "$fedhpc_python" -m ruff check fedhpc workflow tests || status=1
 "$fedhpc_python" -m ruff format --check fedhpc workflow tests || status=1
 "$fedhpc_python" -m mypy || status=1
-"$fedhpc_python" -m pytest -n 2 --dist loadgroup "$@" || status=1
+"$fedhpc_python" -m pytest -n 2 --dist loadgroup --durations=25 "$@" || status=1
 exit "$status"

@@ -11,22 +11,23 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 from typing import Any, Literal
 
 from fedhpc.data.preparation import prepared_data
 from fedhpc.experiment import Pair, Run, load_experiment
+from fedhpc.interruption import INTERRUPTED, Stop, stoppable
 from fedhpc.ranks.world import LOG
-from fedhpc.store.lease import LeaseLost, check_lease, live_owner
+from fedhpc.store.lease import LeaseLost, check_lease, is_ending, live_owner
 from fedhpc.store.progress import Progress, read_progress, write_progress
 from fedhpc.store.run_file import finished_digest
-from workflow.parent_death import end_with_parent
-from workflow.processes import RUN, SWEEP, end_processes
+from workflow.attempts import attempted, attempts_file
+from workflow.parent_death import end_with_parent_only
+from workflow.placement import has_lost, placed
+from workflow.processes import RUN, SWEEP, ask_to_end, end_processes
 from workflow.results_folder import EXPERIMENT, digests, log_file
 from workflow.sites import SiloSite, Site
 from workflow.tuning import settle, write_reports
@@ -37,7 +38,12 @@ _ORNAMENT = re.compile(
 )
 _SECONDS_TO_END = 3.0
 _SECONDS_BETWEEN_LOOKS = 2.0
+_SECONDS_BETWEEN_SIGNALS = 0.2
+STOP_SECONDS = 20.0
+"""How long ranks that were asked to stop may take for their checkpoint."""
 _LOOKS_TO_END = 3
+# File systems over a network may show a file as it was a minute ago.
+_PATIENCE_SECONDS = 120.0
 
 _RANK_ENVIRONMENT = {
     # One CPU thread a rank (law 3).
@@ -72,6 +78,19 @@ class RunFailed(Exception):
         return f"{self.run}: {self.reason}; its log is {self.log} and ends with\n{self.tail}"
 
 
+class RunInterrupted(Exception):
+    """A run was asked to stop, with its worker or its sweep. That is no failure: it goes on from its checkpoint when it
+    is started again. ``block``: Parsl's number of the workers who are asked to stop too; None where only this run
+    is."""
+
+    def __init__(self, run: Run, block: str | None = None) -> None:
+        super().__init__(run, block)
+        self.run, self.block = run, block
+
+    def __str__(self) -> str:
+        return f"{self.run}: interrupted; it goes on from its last checkpoint"
+
+
 def prepare_data(folder: Path, lease: str, trial: int) -> Path | None:
     """Brings a trial's data into the form that ranks read; at once if they are there already.
 
@@ -86,12 +105,14 @@ def train(folder: Path, run: Run, digest: str, site: Site, lease: str, prepared:
     """Trains one run as an MPI job, from its last checkpoint if there is one. ``digest`` is the finished result's;
     ``prepared`` is there for the DAG's sake: the data's future.
 
-    Raises RunFailed where the job ends without that result.
+    Raises RunFailed where the job ends without that result, and RunInterrupted where it was asked to stop: by SIGTERM
+    to this process or its ranks, or because the sweep is ending.
     """
     if finished_digest(run.file(folder, ".h5")) == digest:
         return
-    check_lease(folder, lease)
-    if live_owner(folder) is None:
+    if is_ending(folder, lease):
+        raise RunInterrupted(run)
+    if live_owner(folder, _PATIENCE_SECONDS) is None:
         raise LeaseLost(f"{folder}: the sweep that would start {run} is dead")
     marks = {SWEEP: str(folder), RUN: str(run)}
     # An earlier attempt may still run where the worker that started it was lost.
@@ -99,10 +120,6 @@ def train(folder: Path, run: Run, digest: str, site: Site, lease: str, prepared:
     log = log_file(folder, run)
     _make_room(log)
     _tell(folder, run, "running", "", log)
-    command = [*site.launch(), sys.executable, "-m", "workflow", "run", str(folder / EXPERIMENT)]
-    command += [*run.options(), "--output", str(folder), "--lease", lease]
-    command += ["--checkpoint-seconds", str(site.checkpoint_seconds)]
-    command += ["--step", json.dumps(site.step.given)]
     environment = rank_environment(site, marks) | {LOG: str(log)}
 
     def finished() -> bool:
@@ -110,12 +127,48 @@ def train(folder: Path, run: Run, digest: str, site: Site, lease: str, prepared:
 
     # Where ranks may be lost, the result alone says how a job ended, and a rank that hangs must not keep it alive.
     by_result = isinstance(site, SiloSite)
-    status = _job(command, environment, log, marks, lambda: check_lease(folder, lease), finished if by_result else None)
-    if not finished() or (status != 0 and not by_result):
-        check_lease(folder, lease)
-        failure = RunFailed(run, status, log, _tail(log))
-        _tell(folder, run, "failed", f"{failure.reason}\n{failure.tail}", log)
-        raise failure
+
+    def stop_waiting() -> None:
+        if is_ending(folder, lease):
+            raise RunInterrupted(run)
+
+    with (
+        placed(site, stop_waiting) as placement,
+        attempted(attempts_file(folder, run), placement, RunInterrupted),
+        stoppable(answers=True) as stop,
+    ):
+        command = [*site.launch(placement), sys.executable, "-m", "workflow", "run", str(folder / EXPERIMENT)]
+        command += [*run.options(), "--output", str(folder), "--lease", lease, "--digest", digest]
+        command += ["--checkpoint-seconds", str(site.checkpoint_seconds)]
+        command += ["--step", json.dumps(site.step.given), *placement.run_options()]
+        status = _job(
+            command, environment, log, marks, stop, lambda: is_ending(folder, lease), finished if by_result else None
+        )
+        if not finished() or (status not in (0, INTERRUPTED) and not by_result):
+            # Not every launcher passes a rank's exit status on; what rank 0 told last does not depend on it.
+            last = read_progress(run.file(folder, ".progress.json"))
+            if status == INTERRUPTED or (last is not None and last.state == "interrupted"):
+                if last is None or last.state != "interrupted":
+                    _tell(folder, run, "interrupted", "", log)
+                asked_alone = stop.number is not None and not is_ending(folder, lease)
+                raise RunInterrupted(run, _end_own_pool() if asked_alone else None)
+            check_lease(folder, lease)
+            if has_lost(placement):
+                raise RunInterrupted(run)
+            failure = RunFailed(run, status, log, _tail(log))
+            _tell(folder, run, "failed", f"{failure.reason}\n{failure.tail}", log)
+            raise failure
+
+
+def _end_own_pool() -> str | None:
+    """Ends the workers of this node, since Slurm asks for the node: whatever they still began would be lost with it.
+    Returns their block's number; None where they are no pool of Slurm's."""
+    pool = os.environ.get("FEDHPC_POOL")
+    if pool is None:
+        return None
+    with suppress(ProcessLookupError):
+        os.kill(int(pool.split(":")[1]), signal.SIGTERM)  # the script that started it, which waits for other runs' ends
+    return os.environ.get("PARSL_WORKER_BLOCK_ID")
 
 
 def choose(folder: Path, pair: Pair, lease: str, inputs: Sequence[Any] = ()) -> dict[Run, str]:
@@ -159,13 +212,14 @@ def _job(
     environment: dict[str, str],
     log: Path,
     marks: dict[str, str],
-    look: Callable[[], None],
+    stop: Stop,
+    is_ending: Callable[[], bool],
     finished: Callable[[], bool] | None,
 ) -> int:
-    """The exit status of an MPI job, which never outlives this call: where ``look`` raises, where this process is
-    asked to end or dies, the job ends too; and where it is ``finished``, some seconds later."""
-    looks_since = 0
-    with _asked_to_end(), log.open("ab") as output:
+    """The exit status of an MPI job, which never outlives this call: where this process dies or ``is_ending`` raises,
+    the job ends too; and where it is ``finished``, some seconds later. Where it ``is_ending``, or this process is asked
+    to ``stop``, the ranks are asked to stop, and INTERRUPTED is returned when they have, or have had their time."""
+    with log.open("ab") as output:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -173,51 +227,37 @@ def _job(
             stderr=subprocess.STDOUT,
             env=environment,
             process_group=0,
-            preexec_fn=end_with_parent,
+            preexec_fn=end_with_parent_only,
         )
         try:
-            while True:
-                try:
-                    status = process.wait(_SECONDS_BETWEEN_LOOKS)
-                    break
-                except subprocess.TimeoutExpired:
-                    look()
+            looks_since, next_look = 0, 0.0
+            while not _ends_within(process, _SECONDS_BETWEEN_SIGNALS):
+                if time.monotonic() >= next_look:
+                    next_look = time.monotonic() + _SECONDS_BETWEEN_LOOKS
+                    if is_ending():
+                        stop.ask(signal.SIGTERM)
                     looks_since = looks_since + 1 if finished is not None and finished() else 0
                     if looks_since > _LOOKS_TO_END:
-                        status = 0
-                        break
+                        return 0
+                if stop.number is not None:
+                    # A launcher hears of it from its ranks: srun would kill them at once.
+                    ask_to_end(marks, spared_group=process.pid if command[0] != sys.executable else None)
+                    _ends_within(process, STOP_SECONDS)
+                    return INTERRUPTED
+            return process.returncode
         finally:
             if process.poll() is None:
                 process.terminate()
-                _wait(process, _SECONDS_TO_END)
+                _ends_within(process, _SECONDS_TO_END)
             if process.poll() != 0:
                 end_processes(marks)
                 process.wait()
-    return status
 
 
-def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
-    until = time.monotonic() + seconds
-    while process.poll() is None and time.monotonic() < until:
-        time.sleep(0.05)
-
-
-@contextmanager
-def _asked_to_end() -> Iterator[None]:
-    """Within, SIGTERM raises SystemExit, so that what must be ended first is. Signals are the main thread's affair;
-    Parsl's workers run apps there."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+    return process.poll() is not None
 
 
 def _tail(log: Path) -> str:
@@ -229,7 +269,7 @@ def _tail(log: Path) -> str:
     return "\n".join([line for line in text.splitlines() if line.strip() and not _ORNAMENT.match(line)][-_TAIL:])
 
 
-def _tell(folder: Path, run: Run, state: Literal["running", "failed"], message: str, log: Path) -> None:
+def _tell(folder: Path, run: Run, state: Literal["running", "interrupted", "failed"], message: str, log: Path) -> None:
     """Writes the run's progress for the time when its ranks do not, and leaves what they told last."""
     path = run.file(folder, ".progress.json")
     last = read_progress(path)

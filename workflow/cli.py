@@ -1,13 +1,15 @@
 """The ``fedhpc`` command. What is heavy is imported inside the commands, so that help comes at once."""
 
-import errno
 import math
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from workflow.data_command import data_app, resolvable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,15 +24,20 @@ app = typer.Typer(
     help="Sweeps of federated-learning algorithms under straggling clients.",
 )
 
-_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+site_app = typer.Typer(no_args_is_help=True, help="What a site is like.")
+app.add_typer(site_app, name="site")
+app.add_typer(data_app, name="data")
 
 ExperimentFile = Annotated[Path, typer.Argument(metavar="EXPERIMENT", help="The experiment's YAML file.")]
-Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A results folder.")]
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", callback=resolvable, help="A results folder.")]
 SiteName = Annotated[
     str | None,
     typer.Option("--site", help="A site in configs/sites, or a site file. By default FEDHPC_SITE, else local."),
 ]
-Output = Annotated[Path | None, typer.Option("--output", help="Results folder. By default results/<experiment>.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", callback=resolvable, help="Results folder. By default results/<experiment>."),
+]
 
 
 @app.command()
@@ -57,9 +64,14 @@ def sweep(experiment: ExperimentFile, site: SiteName = None, output: Output = No
     from workflow.results_folder import default_folder
     from workflow.running import run_sweep
     from workflow.sites import load_site
+    from workflow.submission import end_chain
 
     loaded = load_experiment(experiment)
-    raise typer.Exit(run_sweep(loaded, output or default_folder(loaded), load_site(site), _console()))
+    folder = output or default_folder(loaded)
+    status = run_sweep(loaded, folder, load_site(site), _console())
+    if status in (0, 1) and (ended := end_chain(folder)):
+        typer.echo(f"The sweep is done; taken back from the queue: {', '.join(ended)}")
+    raise typer.Exit(status)
 
 
 @app.command()
@@ -73,10 +85,21 @@ def run(
         str | None, typer.Option(help="Instead, a point of the algorithm's grid: client.optimizer.rate=0.1,...")
     ] = None,
     lease: Annotated[str | None, typer.Option(help="The token of the sweep that this run belongs to.")] = None,
+    digest: Annotated[str | None, typer.Option(help="By what that sweep knows the result to come.")] = None,
     checkpoint_seconds: Annotated[float, typer.Option(min=0.0, help="Seconds between checkpoints.")] = 30.0,
     step: Annotated[str, typer.Option(help="How steps are computed, as a site has it: '{form: plain}'.")] = "{}",
+    cores: Annotated[
+        str, typer.Option(metavar="N,...", help="Cores of this host, dealt out among the run's ranks on it.")
+    ] = "",
+    gpus: Annotated[
+        str, typer.Option(metavar="N,...", help="GPUs of this host, dealt out among the run's ranks on it.")
+    ] = "",
 ) -> None:
     """Run one run of an experiment: alone, or on many ranks behind mpiexec."""
+    from fedhpc.ranks.binding import bind
+
+    # Before anything counts cores or GPUs.
+    bind(_cores(cores), _names(gpus))
     from fedhpc.experiment import load_experiment
     from fedhpc.run import run as live
     from workflow.results_folder import make_writable
@@ -87,7 +110,15 @@ def run(
         make_writable(output.resolve())
     cell = _cell(loaded, algorithm, scenario, trial, point)
     wishes = step_wishes(step)
-    computed = live(loaded, cell, output.resolve(), lease=lease, checkpoint_seconds=checkpoint_seconds, step=wishes)
+    computed = live(
+        loaded,
+        cell,
+        output.resolve(),
+        lease=lease,
+        checkpoint_seconds=checkpoint_seconds,
+        step=wishes,
+        expected=digest,
+    )
     if _speaks():
         typer.echo(f"{cell.file(output, '.h5')} {'is finished' if computed else 'was finished before'}")
 
@@ -111,16 +142,20 @@ def report(
         ),
     ] = None,
 ) -> None:
-    """Print the tables of a results folder and what was tuned, and write them there."""
+    """Print the tables of a results folder and what was tuned; write them there, with figures and a page."""
     from fedhpc.analysis.reaching import NotMeasured
     from fedhpc.mistakes import ExperimentError
+    from workflow.results_folder import read_experiment
     from workflow.tuning import write_reports
 
-    wanted = None if target is None else _target(target)
+    read_experiment(folder)  # what is no sweep's folder is told before its target
+    wanted = None if target is None else _target(target, folder)
     try:
         typer.echo(write_reports(folder, wanted))
+        typer.echo(f"The page: {folder / 'report' / 'index.html'}", err=True)
     except FileNotFoundError as nothing:
-        raise ExperimentError(folder, [str(nothing).removeprefix(f"{folder}: ")]) from None
+        told = f"{str(nothing).removeprefix(f'{folder}: ')}; report/index.html says what is missing"
+        raise ExperimentError(folder, [told]) from None
     except NotMeasured as nothing:
         raise ExperimentError(folder, [str(nothing)]) from None
 
@@ -151,12 +186,55 @@ def bench(
     run_bench(file, names, repeats, SMALL if small else FULL, load_site(site), _console())
 
 
+@app.command()
+def submit(
+    experiment: ExperimentFile,
+    site: SiteName = None,
+    output: Output = None,
+    chain: Annotated[
+        int, typer.Option("--chain", min=1, help="So many jobs, each to go on where the one before was ended.")
+    ] = 1,
+) -> None:
+    """Hand a sweep to Slurm as the site says, and return."""
+    from fedhpc.experiment import load_experiment
+    from workflow.results_folder import default_folder
+    from workflow.sites import load_site
+    from workflow.submission import submit_sweep
+
+    loaded = load_experiment(experiment)
+    submit_sweep(loaded, output or default_folder(loaded), load_site(site), chain, _console())
+
+
+@site_app.command("check")
+def site_check(
+    site: SiteName = None,
+    output: Annotated[
+        Path, typer.Option("--output", help="Where results would go; the probe's own folder there is gone afterwards.")
+    ] = Path("results"),
+    wait: Annotated[float, typer.Option("--wait", min=0.0, help="Seconds that the probe's job may wait.")] = 600.0,
+) -> None:
+    """Start two ranks as a run's are started, and tell what works there, or what is wrong and its mend."""
+    from workflow.site_check import check_site
+    from workflow.sites import load_site
+
+    raise typer.Exit(check_site(load_site(site), output, wait, _console()))
+
+
 def main() -> None:
-    """The command. What a person can mend is told in a sentence, with exit status 2."""
+    """The command. What a person can mend is told in a sentence, with exit status 2; a run that was asked to stop has
+    128 and the signal's number."""
+    from fedhpc.interruption import Interrupted
+    from fedhpc.store.replacing import OF_THE_DISK
+
     try:
         app(prog_name="fedhpc")
+    except Interrupted as interrupted:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it has been heard
+        if _speaks():
+            print(interrupted, file=sys.stderr)
+        sys.exit(interrupted.status)
     except Exception as error:
-        of_the_disk = isinstance(error, OSError) and error.errno in _OF_THE_DISK
+        of_the_disk = isinstance(error, OSError) and error.errno in OF_THE_DISK
         if not of_the_disk and not isinstance(error, _told_in_words()):
             raise
         if _speaks():
@@ -171,10 +249,12 @@ def _told_in_words() -> tuple[type[Exception], ...]:
     from fedhpc.mistakes import ExperimentError
     from fedhpc.ranks.world import LauncherError
     from fedhpc.store.lease import LeaseHeld, LeaseLost
+    from fedhpc.store.replacing import NotWritable
     from workflow.bench.jobs import MeasuringFailed
+    from workflow.slurm import SlurmError
 
-    of_runs = LauncherError, LeaseHeld, LeaseLost, NoDevice, OtherStep, ScheduleError
-    return ExperimentError, MeasuringFailed, *of_runs
+    of_runs = LauncherError, LeaseHeld, LeaseLost, NoDevice, NotWritable, OtherStep, ScheduleError
+    return ExperimentError, MeasuringFailed, SlurmError, *of_runs
 
 
 def _cell(experiment: "Experiment", algorithm: str, scenario: str, trial: int | None, point: str | None) -> "Run":
@@ -202,24 +282,38 @@ def _cell(experiment: "Experiment", algorithm: str, scenario: str, trial: int | 
     return next(run for run in experiment.tuning_runs((algorithm, scenario)) if run.point == point)
 
 
-def _target(text: str) -> "Target":
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _cores(text: str) -> list[int]:
+    from fedhpc.mistakes import ExperimentError
+
+    if not all(name.isascii() and name.isdigit() for name in _names(text)):
+        raise ExperimentError(Path("--cores"), [f"{text!r} is no list of numbers; write 0,1, say"])
+    return [int(name) for name in _names(text)]
+
+
+def _target(text: str, folder: Path) -> "Target":
     from typing import cast, get_args
 
     from fedhpc.analysis.target_table import Target
+    from fedhpc.budget import Accuracy
     from fedhpc.mistakes import ExperimentError
     from fedhpc.published import Milestone
-    from workflow.results_folder import unknown_name
+    from workflow.results_folder import measured_in, unknown_name
 
     metric, _, number = text.partition("=")
     if metric not in get_args(Milestone):
-        raise ExperimentError(Path("--target"), [unknown_name("METRIC", metric, get_args(Milestone))])
+        measured = measured_in(folder, get_args(Milestone))
+        raise ExperimentError(Path("--target"), [unknown_name("METRIC", metric, measured)])
     try:
         value = float(number)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
         raise ExperimentError(Path("--target"), [f"VALUE: {number!r} is no number; write {metric}=0.9, say"])
-    if metric.endswith("accuracy") and not 0 < value <= 1:
+    if metric in get_args(Accuracy) and not 0 < value <= 1:
         raise ExperimentError(Path("--target"), [f"VALUE: {number} is no fraction; write {metric}=0.9 for 90 %, say"])
     return Target(cast(Milestone, metric), value)
 
@@ -231,7 +325,6 @@ def _speaks() -> bool:
 
 
 def _console() -> "Console":
-    from rich.console import Console
+    from workflow.console import console
 
-    # A pipe has no width, and tables are not to break there.
-    return Console() if sys.stdout.isatty() else Console(width=140)
+    return console()

@@ -8,32 +8,23 @@
 4. The report waits until every run has ended, well or not.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from parsl import python_app
 from parsl.dataflow.errors import PropagatedException
 from parsl.dataflow.futures import AppFuture
 
-from fedhpc.clients.steps.candidates import UnfitChoice, candidates
-from fedhpc.clients.steps.choice_file import OtherChoice, choice_file, refuse_other_choice
-from fedhpc.clients.steps.step_choice import StepWishes
-from fedhpc.data.federated import open_prepared
 from fedhpc.data.preparation import population_of, prepared_data
 from fedhpc.experiment import Experiment, Pair, Run, TuningRun, load_experiment
-from fedhpc.federation.population import Population
-from fedhpc.federation.schedulers import Algorithm
-from fedhpc.mistakes import ExperimentError
-from fedhpc.overrides import algorithm_with, relocated
-from fedhpc.store.lease import take_lease
-from fedhpc.task import Classification, Task
-from fedhpc.tuning import in_words
+from fedhpc.store.lease import outlast, take_lease
+from fedhpc.task import Task
 from workflow import apps
+from workflow.fitness import fitting, refuse_other_steps, refuse_unfit, refuse_wishes
 from workflow.processes import SWEEP, end_processes
 from workflow.results_folder import (
     default_folder,
@@ -45,17 +36,20 @@ from workflow.results_folder import (
     refuse_foreign,
     write_experiment,
 )
-from workflow.sites import SiloSite, Site, load_site
+from workflow.sites import Site, load_site
+from workflow.slurm import end_jobs, pilot_name
 from workflow.tuning import settled
 
 
 @dataclass(frozen=True)
 class Opened:
     """A results folder that is ours, and what there is to do in it. ``digests`` are those of the results to come, of
-    tuning runs and trials; ``unsettled`` are the trials whose settings wait for their pair's tuning."""
+    tuning runs and trials; ``unsettled`` are the trials whose settings wait for their pair's tuning; ``end`` asks what
+    was started under the lease to stop in order."""
 
     folder: Path
     lease: str
+    end: Callable[[], None]
     task: Task
     digests: dict[Run, str]
     unsettled: dict[Pair, list[Run]]
@@ -117,9 +111,12 @@ def open_folder(experiment: Experiment, folder: Path, site: Site) -> Iterator[Op
     folder = folder.resolve()
     expected = digests(experiment, recorded_choices(folder, experiment))
     make_writable(folder)
+    outlast(folder)
     with take_lease(folder) as lease:
         # A killed sweep's processes outlive it; the lease makes them harmless, but they hold cores.
         end_processes({SWEEP: str(folder)})
+        if site.slurm is not None and site.slurm.way == "blocks":
+            end_jobs(pilot_name(folder))
         refuse_foreign(folder, experiment, expected)
         prepared = prepared_data(experiment, folder)
         population = population_of(experiment.task, prepared)
@@ -133,17 +130,13 @@ def open_folder(experiment: Experiment, folder: Path, site: Site) -> Iterator[Op
         yield Opened(
             folder,
             lease.token,
+            lease.end,
             experiment.task,
             expected,
             unsettled,
             finished(folder, expected),
             fitting(site, experiment, population),
         )
-
-
-def fitting(site: Site, experiment: Experiment, population: Population) -> Site:
-    """The site as the experiment's runs need it: under a clock each client has a rank of its own."""
-    return SiloSite.of(site, len(population)) if experiment.clock == "wall" else site
 
 
 def submit(opened: Opened) -> Sweep:
@@ -173,62 +166,6 @@ def failure(future: AppFuture) -> BaseException | None:
     while isinstance(error, PropagatedException) and error.dependent_exceptions_tids:
         error = error.dependent_exceptions_tids[0][0]
     return error
-
-
-def refuse_unfit(experiment: Experiment, population: Population) -> None:
-    """Raises ExperimentError where a scenario, an algorithm, or a point of its grid, cannot work with these clients."""
-    mistakes = experiment.scenario_mistakes(population)
-    for name, algorithm in experiment.algorithms.items():
-        told = experiment.mistakes_of(algorithm, population)
-        mistakes += [f"algorithms.{name}.{mistake}" for mistake in told]
-        for place, values, tried in _variants(experiment, name):
-            found = [mistake for mistake in experiment.mistakes_of(tried, population) if mistake not in told]
-            mistakes += [relocated(place, values, mistake, in_words(values)) for mistake in found]
-            told += found
-    if mistakes:
-        raise ExperimentError(experiment.file, mistakes)
-
-
-def _variants(experiment: Experiment, name: str) -> Iterator[tuple[str, Mapping[str, Any], Algorithm]]:
-    """An algorithm's variants: where the file gives them, their own values, and the algorithm with them."""
-    for scenario, of_algorithms in experiment.overrides.items():
-        if name in of_algorithms:
-            yield f"overrides.{scenario}.{name}", of_algorithms[name], experiment.algorithm_in((name, scenario))
-    for point in experiment.points(name).values():
-        for scenario in experiment.scenarios:
-            there = algorithm_with(experiment.algorithm_in((name, scenario)), point.values)
-            yield f"tuning.grid.{name}", point.values, there
-
-
-def refuse_wishes(experiment: Experiment, wishes: StepWishes) -> None:
-    """Raises ExperimentError where an algorithm's steps cannot be computed as the site wishes; whether there is a GPU
-    is seen where the runs are, and the model's size decides nothing here."""
-    if not isinstance(experiment.task, Classification):
-        return
-    mistakes: dict[str, None] = {}
-    for name, algorithm in experiment.tried():
-        device = wishes.device or ("cuda" if algorithm.client.precision == "tf32" else "cpu")
-        try:
-            candidates(experiment.task.model, algorithm.client, device, algorithm.updates, 1, wishes)
-        except UnfitChoice as error:
-            mistakes[f"algorithms.{name}: {error}"] = None
-    if mistakes:
-        raise ExperimentError(experiment.file, list(mistakes))
-
-
-def refuse_other_steps(experiment: Experiment, prepared: Path | None, folder: Path, wishes: StepWishes) -> None:
-    """Raises ExperimentError where the folder's results were computed in another way than the site wishes."""
-    if prepared is None or not isinstance(experiment.task, Classification):
-        return
-    data, mistakes = open_prepared(prepared), dict[str, None]()
-    for name, algorithm in experiment.tried():
-        file = choice_file(folder / name, experiment.task.model, algorithm.client, data.shape, data.classes)
-        try:
-            refuse_other_choice(file, wishes)
-        except OtherChoice as error:
-            mistakes[f"algorithms.{name}: {error}"] = None
-    if mistakes:
-        raise ExperimentError(experiment.file, list(mistakes))
 
 
 def _ended(future: AppFuture) -> "Future[None]":

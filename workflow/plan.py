@@ -7,22 +7,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from fedhpc.data.paths import DataMissing
-from fedhpc.data.preparation import population_of, prepared_data
+from fedhpc.data.preparation import located_task, population_of, prepared_data
 from fedhpc.data.settings import DrawnPartition
 from fedhpc.experiment import Experiment, Run, RunSettings, TuningRun
 from fedhpc.federation.client_time import device_times_of
+from fedhpc.federation.deadline import deadline_of
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedule import make_schedule
 from fedhpc.federation.schedulers import Algorithm
 from fedhpc.federation.updates import ScheduleError, ServerUpdate
-from fedhpc.latency.in_words import availability_lines, devices_line
+from fedhpc.latency.in_words import availability_lines, deadline_line, devices_line
+from fedhpc.latency.sampler import capability_of
+from fedhpc.latency.scenario import Scenario
 from fedhpc.mistakes import ExperimentError
-from fedhpc.task import Classification
-from workflow.dag import fitting, refuse_unfit
+from fedhpc.task import Classification, Learning
+from workflow.fitness import fitting, refuse_unfit
+from workflow.partition_drawing import draw_partition, refuse_undrawable
 from workflow.results_folder import (
     current_choices,
     default_folder,
@@ -35,6 +40,7 @@ from workflow.results_folder import (
 from workflow.sites import Site
 
 _SECONDS_TO_PLAY = 5.0
+_SAME_IN_TRIALS = ("by_examples", "constant")  # capabilities that nobody draws
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,12 @@ def print_plan(experiment: Experiment, site: Site, console: Console, draw: Path 
     says, an algorithm cannot work with their clients, or there is nothing to draw or nowhere to draw it.
     """
     if draw is not None:
-        _refuse_undrawable(experiment, draw)
+        try:
+            refuse_undrawable(experiment, draw)
+        except ExperimentError:
+            if (missing := _missing_data(experiment)) is not None:
+                _print_missing(missing, console)
+            raise
     tuning = sum(1 for _ in tuning_runs(experiment))
     runs = tuning + sum(1 for _ in experiment.runs())
     before = f"{_count(tuning, 'tuning run')}, then " if tuning else ""
@@ -83,9 +94,9 @@ def print_plan(experiment: Experiment, site: Site, console: Console, draw: Path 
             for scenario in experiment.scenarios:
                 experiment.located(scenario)
         except DataMissing as missing:
+            _print_missing(missing, console)
             if draw is not None:
-                raise
-            console.print(f"warning: without the data there is no estimate.\n{missing}", markup=False, soft_wrap=True)
+                raise ExperimentError(Path("--draw"), ["without the data there is nothing to draw"]) from None
             return
         if prepared is not None:
             for line in _partition(experiment, prepared, draw):
@@ -113,7 +124,7 @@ def print_plan(experiment: Experiment, site: Site, console: Console, draw: Path 
         console.print(line, highlight=False, soft_wrap=True)
     total = sum(cost.core_seconds for cost in of_tuning)
     total += experiment.trials * sum(cost.core_seconds for cost in of_trials)
-    if isinstance(experiment.task, Classification):
+    if isinstance(experiment.task, Learning):
         cores = site.runs_at_a_time * site.ranks_per_run
         console.print(
             f"Local training takes about {_duration(total)} of core time for all {runs} runs as timed here: "
@@ -124,37 +135,40 @@ def print_plan(experiment: Experiment, site: Site, console: Console, draw: Path 
         )
 
 
-def _refuse_undrawable(experiment: Experiment, draw: Path) -> None:
-    from fedhpc.analysis.partition_figure import SUFFIXES
+def _missing_data(experiment: Experiment) -> DataMissing | None:
+    """What is still to be fetched of the task's and the scenarios' files."""
+    try:
+        if isinstance(experiment.task, Learning):
+            located_task(experiment)
+        for scenario in experiment.scenarios:
+            experiment.located(scenario)
+    except DataMissing as missing:
+        return missing
+    return None
 
-    mistakes = []
-    if not isinstance(experiment.task, Classification):
-        mistakes.append("the null task has no data, so that there is no partition to draw; leave --draw out")
-    if draw.suffix.lower() not in SUFFIXES:
-        mistakes.append(f"'{draw.name}' is no picture that can be drawn; end its name in {', '.join(SUFFIXES)}")
-    if not draw.parent.is_dir():
-        mistakes.append(f"there is no folder {draw.parent}; make it first")
-    if mistakes:
-        raise ExperimentError(Path("--draw"), mistakes)
+
+def _print_missing(missing: DataMissing, console: Console) -> None:
+    told = f"warning: without the data there is no estimate.\n{missing}"
+    console.print(told, markup=False, highlight=False, soft_wrap=True)
 
 
 def _partition(experiment: Experiment, prepared: Path, draw: Path | None) -> Iterator[str]:
     """What each client got, in a line; and in a picture where one is asked for."""
+    from fedhpc.data.description import chosen
     from fedhpc.data.federated import open_prepared
-    from fedhpc.data.partition_words import asked, dealt
+    from fedhpc.data.partition_words import asked, dealt, held_by
 
-    assert isinstance(experiment.task, Classification)
+    assert isinstance(experiment.task, Learning)
     partition, data = experiment.task.partition, open_prepared(prepared)
-    counts = data.class_counts
+    counts = data.class_counts if isinstance(experiment.task, Classification) else None
+    told = held_by(np.diff(data.offsets)) if counts is None else dealt(counts)
     own = isinstance(partition, DrawnPartition) and partition.each_trial
-    yield (
-        f"partition {asked(partition)}: {dealt(counts)}"
-        f"{'; every trial has one of its own, and this is trial 0' if own else ''}"
-    )
+    trials = "; every trial has one of its own, and this is trial 0" if own else ""
+    yield f"partition {asked(partition)}: {told}{trials}"
+    if (stragglers := experiment.task.stragglers) is not None:
+        yield f"stragglers: {chosen(data, stragglers)}"
     if draw is not None:
-        from fedhpc.analysis.partition_figure import partition_figure
-
-        partition_figure(counts, data.client_names, data.class_names, f"{asked(partition)}\n{dealt(counts)}", draw)
+        draw_partition(experiment, data, draw)
         yield f"the partition is drawn in {draw}"
 
 
@@ -173,8 +187,8 @@ def _print_silos(experiment: Experiment, population: Population, site: Site, con
 
 
 def _clients(experiment: Experiment, population: Population) -> Iterator[str]:
-    """What the devices and the availability of scenarios' clients are like, in trial 0; what several have in common
-    comes once."""
+    """What the devices, the deadline and the availability of scenarios' clients are like, in trial 0; what several have
+    in common comes once."""
     told: dict[str, list[str]] = {}
     for name in experiment.scenarios:
         scenario = experiment.located(name)
@@ -185,11 +199,35 @@ def _clients(experiment: Experiment, population: Population) -> Iterator[str]:
                 for each, client in clients.items()
             }
             told.setdefault(devices_line(devices, times), []).append(name)
+        if scenario.straggler_percent is not None:
+            deadlines = dict(_deadlines(experiment, scenario, name, population))
+            if deadlines:
+                line = deadline_line(scenario.straggler_percent, deadlines, len(population))
+                if scenario.capability is not None and scenario.capability.distribution not in _SAME_IN_TRIALS:
+                    line += "; every trial draws its own capabilities, and this is trial 0"
+                told.setdefault(line, []).append(name)
         if scenario.availability is not None:
             for line in availability_lines(scenario.availability, len(population), experiment.seed, 0):
                 told.setdefault(line, []).append(name)
     for line, names in told.items():
         yield f"{'scenario' if len(names) == 1 else 'scenarios'} {', '.join(names)}: {line}"
+
+
+def _deadlines(
+    experiment: Experiment, scenario: Scenario, name: str, population: Population
+) -> Iterator[tuple[str, tuple[float, int]]]:
+    """The algorithms whose clients take epochs: each with the scenario's deadline in trial 0, in virtual seconds, and
+    how many clients miss it with all their epochs."""
+    assert scenario.capability is not None  # or there would be no straggler_percent
+    assert scenario.straggler_percent is not None
+    capability = capability_of(scenario.capability, population, experiment.seed, 0)
+    capabilities = np.array([capability(client) for client in range(len(population))])
+    for each in experiment.algorithms:
+        epochs = experiment.algorithm_in((each, name)).client.epochs
+        if epochs is not None:
+            deadline = deadline_of(epochs, population.examples, capabilities, scenario.straggler_percent)
+            late = int(np.count_nonzero(epochs * population.examples / capabilities > deadline))
+            yield each, (deadline, late)
 
 
 def _privacy(experiment: Experiment, population: Population) -> Iterator[str]:
@@ -298,25 +336,30 @@ def _seconds_per_step(
     experiment: Experiment, name: str, algorithm: Algorithm, prepared: Path | None, site: Site
 ) -> float:
     """Core-seconds of one client's mini-batch here; none where nothing is trained."""
-    if prepared is None or not isinstance(experiment.task, Classification):
+    if prepared is None or not isinstance(experiment.task, Learning):
         return 0.0
+    from fedhpc.clients.objective import Objective
     from fedhpc.clients.steps.calibration import calibrate
     from fedhpc.clients.steps.candidates import UnfitChoice
     from fedhpc.data.federated import open_prepared
 
     data = open_prepared(prepared)
     try:
-        best, *_ = calibrate(experiment.task.model, algorithm.client, data, algorithm.updates, site.step)
+        objective = Objective.of(experiment.task)
+        best, *_ = calibrate(experiment.task.model, algorithm.client, data, algorithm.updates, site.step, objective)
     except UnfitChoice as error:
         raise ExperimentError(experiment.file, [f"algorithms.{name}: {error}"]) from None
     return best[1]
 
 
 def _table(costs: list[Cost], title: str) -> Table:
+    from fedhpc.analysis.time_unit import unit_for
+
+    unit = unit_for(max(cost.virtual_seconds for cost in costs))
     table = Table(title=title, title_justify="left", box=None, padding=(0, 1))
     for column in ("algorithm", "scenario"):
         table.add_column(column, no_wrap=True)
-    for column in ("client updates", "local steps", "server updates", "virtual hours", "core time"):
+    for column in ("client updates", "local steps", "server updates", unit.name, "core time"):
         table.add_column(column, justify="right", no_wrap=True)
     for cost in costs:
         about = "" if cost.exact else "about "
@@ -326,7 +369,7 @@ def _table(costs: list[Cost], title: str) -> Table:
             f"{about}{cost.client_updates:,.0f}",
             f"{about}{cost.local_steps:,.0f}",
             f"{about}{cost.server_updates:,.0f}",
-            f"{about}{cost.virtual_seconds / 3600:,.2f}",
+            f"{about}{unit.told(cost.virtual_seconds)}",
             _duration(cost.core_seconds) if cost.core_seconds else "-",
         )
     return table

@@ -31,10 +31,31 @@ def end_processes(marks: Mapping[str, str], patience: float = 0.0) -> int:
     while (found := list(_marked(marks))) and time.monotonic() < start + patience + _SECONDS_TO_DIE:
         if time.monotonic() >= start + patience:
             for process in found:
-                _kill(process, marks)
+                _signal(process, marks, signal.SIGKILL)
             killed.update(found)
         time.sleep(0.05)
     return len(killed)
+
+
+def ask_to_end(marks: Mapping[str, str], spared_group: int | None = None) -> None:
+    """Sends SIGTERM to every process of this user on this machine that was started with all these variables, save this
+    one, those that it descends from, and those in the process group that is spared."""
+    for process in _marked(marks):
+        with suppress(ProcessLookupError):
+            if os.getpgid(process) != spared_group:
+                _signal(process, marks, signal.SIGTERM)
+
+
+def any_run_of(folder: Path) -> bool:
+    """Whether a process of this machine still works on a run of this results folder."""
+    return any(_is_of_a_run(process) for process in _marked({SWEEP: str(folder)}))
+
+
+def _is_of_a_run(process: int) -> bool:
+    try:
+        return f"\0{RUN}=".encode() in b"\0" + Path(f"/proc/{process}/environ").read_bytes()
+    except OSError:
+        return False
 
 
 def _marked(marks: Mapping[str, str]) -> Iterator[int]:
@@ -75,8 +96,8 @@ def _lineage() -> set[int]:
     return lineage
 
 
-def _kill(process: int, marks: Mapping[str, str]) -> None:
+def _signal(process: int, marks: Mapping[str, str], number: signal.Signals) -> None:
     # Looked at again, since a number may come to mean another process.
     if _has(process, marks):
         with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+            os.kill(process, number)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from queue import SimpleQueue
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -17,11 +18,20 @@ from workflow.status import RunState, run_state
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_BETWEEN_LINES = 30.0
+_SECONDS_BETWEEN_QUESTIONS = 20.0
 
 
-def watch(sweep: Sweep, console: Console, check: Callable[[], None]) -> None:
-    """Shows a sweep until its report is there or has failed, or ``check``, called again and again, raises."""
-    view = _View(sweep)
+def watch(
+    sweep: Sweep,
+    console: Console,
+    check: Callable[[], None],
+    troubles: "SimpleQueue[str]",
+    queue: Callable[[], str] | None = None,
+) -> None:
+    """Shows a sweep until its report is there or has failed, or ``check``, called again and again, raises. Lines that
+    appear in ``troubles`` are passed on. ``queue`` says how the jobs stand that give the sweep its nodes, where there
+    are such."""
+    view = _View(sweep, troubles, queue)
     if console.is_terminal:
         with Live(view.picture(), console=console, refresh_per_second=4, transient=True) as live:
             while not sweep.report.done():
@@ -45,8 +55,11 @@ def watch(sweep: Sweep, console: Console, check: Callable[[], None]) -> None:
 
 
 class _View:
-    def __init__(self, sweep: Sweep) -> None:
+    def __init__(self, sweep: Sweep, troubles: "SimpleQueue[str]", queue: Callable[[], str] | None) -> None:
         self._sweep = sweep
+        self._troubles = troubles
+        self._queue = queue
+        self._queue_said, self._next_question = "", 0.0
         self._started = time.monotonic()
         self._told: set[Run] = set()
         self._failed = 0
@@ -61,7 +74,9 @@ class _View:
         return len(self._sweep.finished) + len(self._told) - self._failed
 
     def news(self) -> Iterator[str]:
-        """A line for every run that has ended since the last call."""
+        """A line for every trouble and every run that has ended since the last call."""
+        while not self._troubles.empty():
+            yield self._troubles.get()
         for run, future in self._sweep.runs.items():
             if run in self._told or not future.done():
                 continue
@@ -80,6 +95,8 @@ class _View:
             parts.append("running: " + ", ".join(f"{state.run} {state.percent} %" for state in running))
         if self._failed:
             parts.append(f"{self._failed} failed")
+        if said := self._jobs():
+            parts.append(said)
         return "; ".join([*parts, self._time_left(running)])
 
     def picture(self) -> Group:
@@ -89,6 +106,8 @@ class _View:
         failed = Text(f"{self._failed} failed", style="red") if self._failed else Text("")
         head.add_row(bar, f"{self._done}/{self._total} done", failed, self._time_left(running))
         body = _row()
+        if said := self._jobs():
+            body.add_row("  queue", said, "", "")
         for state in running:
             body.add_row("  running", str(state.run), f"{state.percent} %", "")
         return Group(head, body)
@@ -102,6 +121,13 @@ class _View:
             if not future.done() and run.file(folder, ".progress.json").exists()
         ]
         return [state for state in states if state.state == "running"]
+
+    def _jobs(self) -> str:
+        """Asked for now and then: Slurm has others to answer too."""
+        if self._queue is not None and time.monotonic() >= self._next_question:
+            self._queue_said = self._queue()
+            self._next_question = time.monotonic() + _SECONDS_BETWEEN_QUESTIONS
+        return self._queue_said
 
     def _time_left(self, running: list[RunState]) -> str:
         """By the pace so far, counted in runs; work that an earlier sweep did is not this one's pace."""

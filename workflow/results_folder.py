@@ -1,23 +1,21 @@
 """A sweep's results folder: where its parts lie, what it holds already, and whether a sweep may use it."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from fedhpc.data.fedscale_mapping import find_mapping
-from fedhpc.data.paths import find_data
-from fedhpc.data.preparation import fingerprint_of
-from fedhpc.data.settings import DataFile, FedScaleMapping, TextFile
+from fedhpc.data.preparation import fingerprint_of, located
 from fedhpc.experiment import Experiment, Pair, Run, dump_experiment, load_experiment
 from fedhpc.mistakes import ExperimentError, nearest
 from fedhpc.store.choice import Choice, choice_of, read_choice
 from fedhpc.store.progress import read_progress
 from fedhpc.store.replacing import replacing
-from fedhpc.store.run_file import finished_digest, silos_lost
-from fedhpc.task import Classification
+from fedhpc.store.run_file import finished_digest, silos_lost, variables_of
+from fedhpc.task import Learning, NullTask
 
 EXPERIMENT = "experiment.yaml"
 
@@ -39,16 +37,18 @@ def parsl_folder(folder: Path) -> Path:
     return folder / "logs" / "parsl"
 
 
+def slurm_folder(folder: Path) -> Path:
+    """What the jobs of a sweep print, by their numbers."""
+    return folder / "logs" / "slurm"
+
+
 def write_experiment(experiment: Experiment, folder: Path) -> None:
     """Writes the resolved experiment as ``FOLDER/experiment.yaml``, whole or not at all. Data files are named by
     absolute paths, since from here on paths resolve against this folder."""
-    task = experiment.task
-    if isinstance(task, Classification) and isinstance(task.data, DataFile | TextFile):
-        found = find_data(task.data.path, experiment.file.parent).resolve()
-        task = task.model_copy(update={"data": task.data.model_copy(update={"path": found})})
-    if isinstance(task, Classification) and isinstance(task.partition, FedScaleMapping):
-        found = find_mapping(task.partition, experiment.file.parent).resolve()
-        task = task.model_copy(update={"partition": task.partition.model_copy(update={"path": found})})
+    task: Learning | NullTask = experiment.task
+    if isinstance(task, Learning):
+        found = located(task, experiment.file.parent)
+        task = found.with_files({key: path.resolve() for key, path in found.files.items()})
     scenarios = {name: experiment.located(name) for name in experiment.scenarios}
     text = dump_experiment(experiment.model_copy(update={"task": task, "scenarios": scenarios}))
     with replacing(folder / EXPERIMENT) as temporary:
@@ -58,14 +58,40 @@ def write_experiment(experiment: Experiment, folder: Path) -> None:
 def read_experiment(folder: Path) -> Experiment:
     """The experiment whose results the folder holds. Raises ExperimentError where it is no results folder."""
     if not (folder / EXPERIMENT).exists():
-        raise ExperimentError(
-            folder,
-            [
-                f"this is no sweep's folder: it has no {EXPERIMENT}; read single runs with fedhpc.store.open_run or "
-                "open_experiment"
-            ],
-        )
+        raise ExperimentError(folder, [_no_sweeps(folder)])
     return load_experiment(folder / EXPERIMENT)
+
+
+def _no_sweeps(folder: Path) -> str:
+    """Why this is no sweep's folder, and what a person may have meant."""
+    if folder.is_file():
+        if folder.suffix not in (".yaml", ".yml"):
+            return "this is a file; give the results folder of a sweep"
+        if folder.name == EXPERIMENT and any(folder.parent.glob("*/*/trial-*.h5")):
+            return f"this is the experiment's file within its results; give the folder: {folder.parent}"
+        results = Path("results") / folder.stem
+        if (results / EXPERIMENT).exists():
+            return f"this is an experiment's file; its results are in {results}"
+        return f"this is an experiment's file; give its results folder, which `fedhpc sweep` makes: {results}, say"
+    if not folder.exists():
+        return "there is no such folder; `fedhpc sweep EXPERIMENT` makes results/EXPERIMENT, or the one of its --output"
+    within = sorted(file.parent.name for file in folder.glob(f"*/{EXPERIMENT}"))
+    if within:
+        return f"this is no sweep's folder, but holds some; give one of them: {', '.join(within)}"
+    if any(folder.glob("*/*/trial-*.h5")):
+        return (
+            f"this is no sweep's folder: it has no {EXPERIMENT}; read its single runs with fedhpc.store.open_run or "
+            "open_experiment"
+        )
+    return f"this is no sweep's folder: it has no {EXPERIMENT}, which `fedhpc sweep EXPERIMENT --output FOLDER` writes"
+
+
+def measured_in(folder: Path, names: Sequence[str]) -> list[str]:
+    """Those of ``names`` that the folder's results have as variables; all of them where there is no result yet."""
+    for path in sorted(folder.glob("*/*/trial-*.h5")):
+        if finished_digest(path) is not None:
+            return variables_of(path, names)
+    return list(names)
 
 
 def digests(experiment: Experiment, chosen: Mapping[Pair, Choice] | None = None) -> dict[Run, str]:
@@ -135,6 +161,18 @@ def make_writable(folder: Path) -> None:
         raise ExperimentError(folder, [f"cannot be written to: {error.strerror}; give another --output"]) from None
 
 
+def refuse_odd_name(folder: Path) -> None:
+    """Raises ExperimentError where other nodes could not be told the folder's name: another is no use there."""
+    if shlex.quote(str(folder)) != str(folder):
+        raise ExperimentError(
+            folder,
+            [
+                "Parsl hands this folder's name to shells on other nodes, which would take it apart; choose an "
+                "--output of letters, digits and . _ / - only"
+            ],
+        )
+
+
 def refuse_foreign(folder: Path, experiment: Experiment, expected: Mapping[Run, str]) -> None:
     """Raises ExperimentError where the folder holds results that the experiment would not give: those of another
     task, seed, budget or evaluation, or of a run of this name with other settings or data. Results of algorithms,
@@ -180,12 +218,16 @@ def _changes(before: Experiment | None, now: Experiment, run: Run) -> list[str]:
             told += _compared(f"{block}.{name}", old[block].get(name), new[block][name])
         old_grid, new_grid = ((each["tuning"] or {"grid": {}})["grid"].get(run.algorithm) for each in (old, new))
         told += _compared(f"tuning.grid.{run.algorithm}", old_grid, new_grid)
-    return told or [f"{run}: its result comes from other data or another version of fedhpc"]
+    return told or [
+        f"{run}: its result comes from other data, another module or file of the model, or another version of fedhpc"
+    ]
 
 
 def _comparable(experiment: Experiment) -> dict[str, Any]:
     of_scenarios = {"__all__": {"devices": {"path"}, "availability": {"path"}}}
-    return experiment.model_dump(mode="json", exclude={"task": {"data": {"path"}}, "scenarios": of_scenarios})
+    task: Any = experiment.task
+    of_task = task.places_of_files if isinstance(task, Learning) else {}
+    return experiment.model_dump(mode="json", exclude={"task": of_task, "scenarios": of_scenarios})
 
 
 def _compared(key: str, old: Any, new: Any) -> Iterator[str]:

@@ -12,7 +12,16 @@ from fedhpc.experiment import Run
 from fedhpc.processes import is_alive
 from fedhpc.store.lease import live_owner
 from fedhpc.store.progress import Progress, read_progress
-from workflow.results_folder import current_choices, digests, finished, loss_lines, read_experiment, tuning_runs
+from workflow.results_folder import (
+    current_choices,
+    digests,
+    finished,
+    loss_lines,
+    read_experiment,
+    slurm_folder,
+    tuning_runs,
+)
+from workflow.slurm import Job, SlurmError, jobs_named, sweep_name
 from workflow.tuning import chosen_lines
 
 State = Literal["finished", "running", "failed", "waiting"]
@@ -42,7 +51,8 @@ def run_state(folder: Path, run: Run, now: float) -> RunState:
         return RunState(run, "waiting")
     if progress.state == "failed":
         return RunState(run, "failed", progress)
-    return RunState(run, "running" if _lives(progress, now) else "waiting", progress)
+    is_running = progress.state == "running" and _lives(progress, now)
+    return RunState(run, "running" if is_running else "waiting", progress)
 
 
 def run_states(folder: Path) -> list[RunState]:
@@ -62,7 +72,7 @@ def status_lines(folder: Path) -> list[str]:
     states = run_states(folder)
     owner = live_owner(folder)
     # What a second sweep would be told beyond that is of no use here.
-    lines = [summary(states), owner.partition(";")[0] if owner else "no sweep is at work here"]
+    lines = [summary(states), owner.partition(";")[0] if owner else "no sweep is at work here", *_queue(folder)]
     for state in states:
         if state.state == "running":
             lines.append(f"  running  {state.run}  {state.percent} %")
@@ -74,6 +84,23 @@ def status_lines(folder: Path) -> list[str]:
     experiment = read_experiment(folder)
     lines += [f"  lost     {line}" for line in loss_lines(folder, experiment)]
     return lines + [f"  tuned    {line}" for line in chosen_lines(folder, experiment)]
+
+
+def _queue(folder: Path) -> list[str]:
+    """How the sweep's own jobs stand that were submitted, and what the last of those that ended has left."""
+    logs = sorted(slurm_folder(folder).glob("sweep-*.log"), key=lambda log: log.stat().st_mtime)
+    if not slurm_folder(folder).exists():
+        return []
+    try:
+        jobs = jobs_named(sweep_name(folder))
+    except SlurmError as error:
+        return [f"  queue    {error}"]
+    lines = [f"  queue    job {job.id}: {job.state.lower()}" + _why(job) for job in jobs]
+    return lines if lines or not logs else [f"  queue    nothing; the last job's output: {logs[-1]}"]
+
+
+def _why(job: Job) -> str:
+    return f" ({job.reason})" if job.state == "PENDING" else ""
 
 
 def summary(states: Iterable[RunState]) -> str:

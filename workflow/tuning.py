@@ -5,11 +5,13 @@ import io
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedhpc.data.preparation import fingerprint_of
 from fedhpc.experiment import Experiment, Pair, Run, TuningRun
+from fedhpc.mistakes import ExperimentError
 from fedhpc.store.choice import Choice, tuning_folder, write_choice
 from fedhpc.store.replacing import replacing, sync
 from fedhpc.store.run_file import finished_digest, last_values
@@ -79,13 +81,23 @@ def write_reports(folder: Path, target: "Target | None" = None) -> str:
     ``FOLDER/report/tuning.csv`` and what is chosen as ``tuning.txt``. Returns the texts.
 
     Raises FileNotFoundError where the folder holds no result of a trial; what was tuned is written all the same.
-    Raises NotMeasured where no run has the target's metric.
+    Raises NotMeasured where no run has the target's metric, and ExperimentError where a result is damaged or of another
+    seed.
     """
     from fedhpc.analysis.report import write_report
+    from fedhpc.store.reader import Unusable
+    from workflow.account import account_of
 
     experiment = read_experiment(folder)
     tuned = _write_tuning(folder, experiment)
-    text = write_report(folder, experiment.published, target) + (f"\n{tuned}" if tuned else "")
+    account = account_of(folder)
+    if tuned:
+        account = replace(account, remarks=[*account.remarks, *tuned.splitlines()])
+    try:
+        text = write_report(folder, experiment.published, target, experiment=experiment, account=account)
+    except Unusable as unfit:
+        raise ExperimentError(folder, [str(unfit).removeprefix(f"{folder}: ")]) from None
+    text += f"\n{tuned}" if tuned else ""
     lost = loss_lines(folder, experiment)
     return "\n".join([text, "silos lost:", *(f"  {line}" for line in lost), ""]) if lost else text
 

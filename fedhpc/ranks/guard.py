@@ -58,8 +58,6 @@ def stand_guard() -> Guarded:
 
 def _watch(child: int, reading: int) -> int:
     """The exit status, once the child has ended."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, _: os.kill(child, number))
     launcher, server, begun = os.getppid(), 0, False
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -81,8 +79,7 @@ def _watch(child: int, reading: int) -> int:
         return 0
     if os.WIFSIGNALED(status):
         # Before the federation begins, the loss of a rank ends the job.
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.kill(os.getpid(), os.WTERMSIG(status))
+        os.kill(os.getpid(), signal.SIGKILL)
     return os.waitstatus_to_exitcode(status)
 
 

@@ -2,7 +2,8 @@
 and nothing copied but an update that losses go with.
 
 A header is eight int64, of which one is read as float64. A body is float32 weights where the message carries a model
-version or a stack's update, which float64 losses may follow, and rows of members where it carries a stack to train.
+version or a stack's update, which float64 losses may follow, rows of members where it carries a stack to train, and
+int64 counts where it carries those of classes.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpc.clients.work import Member
+from fedhpc.clients.work import Member, ShardCounts
 
 # Where the header has what; the fields lie between.
 _KIND, _LOSSES, _NUMBER, _BODY_BYTES, _INTEGERS = 0, 3, 6, 7, 8
@@ -36,7 +37,7 @@ class Kind(IntEnum):
     FORGET = 4  # version
     STOP = 5  # a silo: whether all live
     UPDATE = 6  # makes, place, losses; coreset error, weighted sum of deltas and losses
-    COUNTS = 7  # version, shard, correct, straggler correct; loss
+    COUNTS = 7  # version, shard, correct, straggler correct, top5; loss, correct by class
     ABANDON = 8  # makes
     SIGN = 9  # a silo lives; whether this is its last message
 
@@ -94,6 +95,16 @@ class Message:
             message.header[_BODY_BYTES] = message.body.size
         return message
 
+    @classmethod
+    def of_counts(cls, version: int, shard: int, counts: ShardCounts) -> Self:
+        """A shard's counts."""
+        fields = (counts.correct, counts.straggler_correct, counts.top5)
+        message = cls.of(Kind.COUNTS, version, shard, *fields, number=counts.loss)
+        if counts.of_classes:
+            message.body = np.array(counts.of_classes, np.int64).view(np.uint8)
+            message.header[_BODY_BYTES] = message.body.size
+        return message
+
     @property
     def kind(self) -> Kind:
         return Kind(int(self.header[_KIND]))
@@ -121,6 +132,12 @@ class Message:
     def members(self) -> list[Member]:
         """The stack."""
         return [Member(*row) for row in self.body.view(_MEMBER).tolist()]
+
+    @property
+    def counts(self) -> ShardCounts:
+        """A shard's."""
+        _, _, correct, straggler_correct, top5 = self.fields(5)
+        return ShardCounts(correct, straggler_correct, self.number, top5, tuple(self.body.view(np.int64).tolist()))
 
     def fields(self, count: int) -> list[int]:
         """The first ``count`` integers after the kind."""

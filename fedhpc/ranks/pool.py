@@ -10,7 +10,7 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from fedhpc.clients.local_training import LocalTraining
-from fedhpc.clients.work import Answer, Evaluate, Evaluated, ShardCounts, Train, Trained, Work
+from fedhpc.clients.work import Answer, Evaluate, Evaluated, Train, Trained, Work
 from fedhpc.ranks.mailbox import Inbox, Outbox
 from fedhpc.ranks.messages import Kind, Message
 
@@ -100,5 +100,5 @@ def _answer(message: Message) -> Answer:
     if message.kind is Kind.UPDATE:
         makes, place = message.fields(2)
         return Trained(makes, place, message.vector, message.number, message.losses)
-    version, shard, correct, straggler_correct = message.fields(4)
-    return Evaluated(version, shard, ShardCounts(correct, straggler_correct, message.number))
+    version, shard = message.fields(2)
+    return Evaluated(version, shard, message.counts)

@@ -51,8 +51,7 @@ class TrainingRank:
     def _answer(self, work: Message) -> Message:
         if work.kind is Kind.EVALUATE:
             version, shard = work.fields(2)
-            counts = self._training.evaluate(self._versions[version], shard)
-            return Message.of(Kind.COUNTS, version, shard, counts.correct, counts.straggler_correct, number=counts.loss)
+            return Message.of_counts(version, shard, self._training.evaluate(self._versions[version], shard))
         update = self._training.update(self._versions, work.members, self._take_in)
         makes, place = work.fields(2)
         return Message.of_update(makes, place, update, self._training.coreset_error, self._training.losses)

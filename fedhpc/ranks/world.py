@@ -7,9 +7,11 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+from fedhpc.interruption import Interrupted
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -119,8 +121,9 @@ def _launched_by() -> tuple[str | None, int]:
 
 @contextmanager
 def abort_together(world: "MPI.Intracomm | None", quietly: tuple[type[Exception], ...]) -> Iterator[None]:
-    """Within it, an exception on one rank ends all of them: its traceback is printed and the job aborts. One of
-    ``quietly`` is no defect, and only its sentence is printed. A process on its own just raises."""
+    """Within it, an exception on one rank ends all of them: its traceback is printed and the job aborts with status 1.
+    One of ``quietly`` is no defect: only its sentence is printed, and the status is 2, or that of an Interrupted. A
+    process on its own just raises."""
     try:
         yield
     except BaseException as error:
@@ -128,7 +131,7 @@ def abort_together(world: "MPI.Intracomm | None", quietly: tuple[type[Exception]
             raise
         sentence = f"rank {world.rank}: {error}\n" if isinstance(error, quietly) else traceback.format_exc()
         _leave_behind(sentence)
-        world.Abort(1)
+        world.Abort(error.status if isinstance(error, Interrupted) else 2 if isinstance(error, quietly) else 1)
         # It comes back where the launcher was told to let the others live; a rank killed by a signal ends them all.
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -145,15 +148,16 @@ def dying_alone(world: "MPI.Intracomm") -> Iterator[None]:
 
 def _leave_behind(sentence: str) -> None:
     """Last words go straight into the job's log, where there is one: what a launcher has not passed on yet when the job
-    aborts is lost. Where there is none, the launcher gets a moment."""
+    aborts is lost. Where there is none, the launcher gets a moment. A full disk keeps nobody from ending."""
     log = os.environ.get(LOG)
-    if log is None:
+    with suppress(OSError):
+        if log is not None:
+            with Path(log).open("a") as file:
+                file.write(sentence)
+            return
         sys.stderr.write(sentence)
         sys.stderr.flush()
-        time.sleep(_SECONDS_TO_PASS_ON)
-        return
-    with Path(log).open("a") as file:
-        file.write(sentence)
+    time.sleep(_SECONDS_TO_PASS_ON)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from fedhpc.store.replacing import replacing, temporary_beside
 BEAT_SECONDS = 5.0
 PATIENCE_SECONDS = 30.0
 _SECOND_LOOK_SECONDS = 0.2
+_SECONDS_BETWEEN_LOOKS = 0.5
 _STALE_READS = 3
 
 
@@ -38,7 +39,8 @@ class LeaseLost(Exception):
 @dataclass(frozen=True)
 class _Owner:
     """``boot`` names the kernel's boot and the process namespace, within which ``pid`` and its start time (clock
-    ticks since boot) name one process for ever. ``heartbeat`` is in Unix seconds."""
+    ticks since boot) name one process for ever. ``heartbeat`` is in Unix seconds. ``ending``: it was asked to stop.
+    ``job``: the Slurm job that it lives in, or nothing."""
 
     token: str
     host: str
@@ -46,6 +48,8 @@ class _Owner:
     pid: int
     started: int
     heartbeat: float
+    ending: bool = False
+    job: str = ""
 
 
 class Lease:
@@ -68,6 +72,12 @@ class Lease:
         with self._lock:
             check_lease(self._file.parent, self.token)
             _put(self._file, replace(self._owner, heartbeat=time.time()))
+
+    def end(self) -> None:
+        """Tells whatever this sweep started to stop in order: it finds ``is_ending`` true, writes what it needs to go
+        on, and ends. Raises LeaseLost as ``beat`` does."""
+        self._owner = replace(self._owner, ending=True)
+        self.beat()
 
     def release(self) -> None:
         """Gives the folder up, if it is still held."""
@@ -108,7 +118,15 @@ def take_lease(folder: Path, patience: float = PATIENCE_SECONDS) -> Lease:
     """
     file = _file(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    mine = _Owner(secrets.token_hex(16), socket.gethostname(), _boot(), os.getpid(), _started(os.getpid()), time.time())
+    mine = _Owner(
+        secrets.token_hex(16),
+        socket.gethostname(),
+        _boot(),
+        os.getpid(),
+        _started(os.getpid()),
+        time.time(),
+        job=os.environ.get("SLURM_JOB_ID", ""),
+    )
     owner = _read(file)
     if owner is not None and _is_alive(owner, patience):
         raise LeaseHeld(_held(folder, owner, patience))
@@ -122,8 +140,34 @@ def take_lease(folder: Path, patience: float = PATIENCE_SECONDS) -> Lease:
     return Lease(file, mine)
 
 
+def outlast(folder: Path, patience: float = PATIENCE_SECONDS) -> None:
+    """Returns once it is known whether a folder's owner on another machine lives: at its next heartbeat, or when it was
+    silent for ``patience`` seconds, as after a lost node; at once where there is no such owner."""
+    first = _read(_file(folder))
+    if first is None or _is_of_this_boot(first):
+        return
+    while _is_alive(first, patience) and _read(_file(folder)) == first:
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+
+
 def check_lease(folder: Path, token: str) -> None:
     """For whatever a sweep started: raises LeaseLost unless the folder is still held under this token."""
+    _held_under(folder, token)
+
+
+def is_ending(folder: Path, token: str) -> bool:
+    """Whether the sweep that holds the folder under this token was asked to stop, so that what it started is to stop
+    too. Raises LeaseLost as ``check_lease`` does."""
+    return _held_under(folder, token).ending
+
+
+def live_owner(folder: Path, patience: float = PATIENCE_SECONDS) -> str | None:
+    """Who holds the folder and what others may do, as ``LeaseHeld`` says it; None where no live sweep does."""
+    owner = _read(_file(folder))
+    return _held(folder, owner, patience) if owner is not None and _is_alive(owner, patience) else None
+
+
+def _held_under(folder: Path, token: str) -> _Owner:
     owner = _read(_file(folder))
     if owner is None:
         raise LeaseLost(f"{folder}: the sweep that started this has ended or was stopped, so that this ends too")
@@ -132,12 +176,13 @@ def check_lease(folder: Path, token: str) -> None:
             f"{folder}: another sweep (process {owner.pid} on {owner.host}) has taken this folder over, so that what "
             "an earlier one started ends here"
         )
+    return owner
 
 
-def live_owner(folder: Path) -> str | None:
-    """Who holds the folder and what others may do, as ``LeaseHeld`` says it; None where no live sweep does."""
+def heartbeat(folder: Path) -> float | None:
+    """When the folder's owner last said that it lives, in Unix seconds by its own clock; None where nobody has it."""
     owner = _read(_file(folder))
-    return _held(folder, owner, PATIENCE_SECONDS) if owner is not None and _is_alive(owner, PATIENCE_SECONDS) else None
+    return None if owner is None else owner.heartbeat
 
 
 def _file(folder: Path) -> Path:
@@ -166,6 +211,8 @@ def _read(file: Path) -> _Owner | None:
             int(held["pid"]),
             int(held["started"]),
             float(held["heartbeat"]),
+            held.get("ending") is True,
+            str(held.get("job", "")),
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         # Not this version's lease. Somebody's all the same, as long as it is young.
@@ -257,11 +304,13 @@ def _held(folder: Path, owner: _Owner | None, patience: float) -> str:
             f"{folder}: a lease that this version of fedhpc cannot read holds this folder ({age}); take another folder "
             f"with --output, or delete {_file(folder)} once no sweep is at work there"
         )
-    held = f"{folder}: a sweep holds this folder (process {owner.pid} on {owner.host}, {age})"
-    other = "or take another folder with --output"
-    if _is_of_this_boot(owner):
-        return f"{held}; wait for its end, stop it with `kill {owner.pid}`, {other}"
-    return (
-        f"{held}; wait for its end, stop it there with `kill {owner.pid}`, {other}; if it died, this folder is free "
-        f"{patience:.0f} s after its last heartbeat"
-    )
+    sweep = "a sweep that is stopping" if owner.ending else "a sweep"
+    place = f"Slurm job {owner.job}" if owner.job else f"process {owner.pid}"
+    held = f"{folder}: {sweep} holds this folder ({place} on {owner.host}, {age})"
+    here = _is_of_this_boot(owner)
+    stop = f"stop it with `scancel {owner.job}`" if owner.job else f"stop it with `kill {owner.pid}`"
+    there = "" if here or owner.job else " there"
+    held = f"{held}; wait for its end, {stop}{there}, or take another folder with --output"
+    if here:
+        return held
+    return f"{held}; if it died, this folder is free {patience:.0f} s after its last heartbeat"

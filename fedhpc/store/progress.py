@@ -11,10 +11,10 @@ from fedhpc.store.replacing import replacing
 
 @dataclass(frozen=True)
 class Progress:
-    """``fraction`` is of the budget, from 0 to 1; ``message`` says why a run failed; ``log`` is its log's path;
-    ``updated_wall`` is in Unix seconds."""
+    """``state``: what was asked to stop before its end is "interrupted". ``fraction`` is of the budget, from 0 to 1;
+    ``message`` says why a run failed; ``log`` is its log's path; ``updated_wall`` is in Unix seconds."""
 
-    state: Literal["running", "failed"]
+    state: Literal["running", "interrupted", "failed"]
     fraction: float
     client_updates: int
     virtual_seconds: float
@@ -52,7 +52,7 @@ def _is_sound(progress: Progress) -> bool:
     )
     texts = (progress.message, progress.host, progress.log or "")
     return (
-        progress.state in ("running", "failed")
+        progress.state in ("running", "interrupted", "failed")
         and all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
         and all(isinstance(text, str) for text in texts)
     )

@@ -43,6 +43,24 @@ def silos_lost(path: Path) -> list[tuple[str, float]]:
     return [(name, second) for name, second in lost]
 
 
+def wall_seconds(path: Path) -> float:
+    """What the federation of a result took, without its ranks' start. Raises OSError where there is no result."""
+    with h5py.File(path, "r", locking=False) as file:
+        return float(np.ravel(file.attrs["wall_seconds"])[0])
+
+
+def texts(path: Path, names: Sequence[str]) -> dict[str, str]:
+    """These attributes of a result as texts, those that it has. Raises OSError where there is no result."""
+    with h5py.File(path, "r", locking=False) as file:
+        return {name: str(np.ravel(file.attrs[name])[0]) for name in names if name in file.attrs}
+
+
+def variables_of(path: Path, names: Sequence[str]) -> list[str]:
+    """Those of ``names`` that a result has as variables. Raises OSError where there is no result."""
+    with h5py.File(path, "r", locking=False) as file:
+        return [name for name in names if name in file]
+
+
 def last_values(path: Path, names: Sequence[str]) -> dict[str, float]:
     """These variables at a result's last evaluation. Raises OSError and KeyError where they are not there."""
     with h5py.File(path, "r", locking=False) as file:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedhpc.clients.work import Member
+from fedhpc.clients.work import Member, ShardCounts
 from fedhpc.ranks.messages import Kind, Message
 from tests.mpi import mpi
 
@@ -36,11 +36,13 @@ def test_a_stack_arrives_as_it_was_sent(makes: int, place: int, members: list[Me
     assert message.members == members
 
 
-@given(st.lists(INTEGERS, min_size=4, max_size=4), NUMBERS)
-def test_counts_arrive_as_they_were_sent(fields: list[int], number: float) -> None:
-    message = received(Message.of(Kind.COUNTS, *fields, number=number))
-    assert (message.kind, message.fields(4), message.number) == (Kind.COUNTS, fields, number)
-    assert message.body.size == 0
+@given(st.lists(INTEGERS, min_size=5, max_size=5), NUMBERS, st.lists(INTEGERS, max_size=20))
+def test_counts_arrive_as_they_were_sent(fields: list[int], number: float, of_classes: list[int]) -> None:
+    version, shard, correct, straggler_correct, top5 = fields
+    counts = ShardCounts(correct, straggler_correct, number, top5, tuple(of_classes))
+    message = received(Message.of_counts(version, shard, counts))
+    assert (message.kind, message.fields(2), message.counts) == (Kind.COUNTS, [version, shard], counts)
+    assert message.body.size == 8 * len(of_classes)
 
 
 def test_weights_are_sent_as_they_lie() -> None:

@@ -3,6 +3,7 @@ so that times are only told to be in order or far apart."""
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -309,3 +310,26 @@ def test_another_number_of_ranks_is_refused(tmp_path: Path) -> None:
         finished = mpi(ranks, run_command(file, CELL, tmp_path / "results"))
         assert finished.returncode != 0
         assert f"a run takes 5 ranks, rank 0 and one for each of 4 clients; this one has {ranks}" in finished.stderr
+
+
+def test_a_run_whose_every_process_is_asked_to_stop_goes_on_from_there(tmp_path: Path) -> None:
+    folder, progress = tmp_path / "results", CELL.file(tmp_path / "results", ".progress.json")
+    file = silos(tmp_path, {**FEDBUFF, "ema": {"decay": 0.9}}, {"virtual_seconds": 8})
+    with under_way(file, folder) as run:
+        wait_until(lambda: progress.exists() and json.loads(progress.read_text())["virtual_seconds"] > 3)
+        for process in [*children(run.launcher.pid), *run.processes] * 2:
+            os.kill(process, signal.SIGTERM)
+    kept = re.search(r"interrupted; a checkpoint was written at server version (\d+)", run.log.read_text())
+    assert kept is not None, run.log.read_text()
+    told = json.loads(progress.read_text())
+    assert told["state"] == "interrupted"
+    finished = subprocess.run(
+        job(file, folder), capture_output=True, text=True, timeout=90, env=os.environ | ONE_THREAD
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert f"goes on from server version {kept[1]}\n" in finished.stderr
+    result = open_run(CELL.file(folder, ".h5"))
+    assert (np.diff(result.server_update_time) >= 0).all()
+    assert result.server_update.size == result.server_updates[-1] > int(kept[1])
+    # Nothing that was told to have been done is done again.
+    assert (result.server_update_time <= told["virtual_seconds"]).sum() == int(kept[1])

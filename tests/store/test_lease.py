@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from fedhpc.store import lease
-from fedhpc.store.lease import LeaseHeld, LeaseLost, check_lease, live_owner, take_lease
+from fedhpc.store.lease import LeaseHeld, LeaseLost, check_lease, is_ending, live_owner, outlast, take_lease
 from tests.store.records import ROOT
 
 HOLDER = """
@@ -148,6 +149,32 @@ def test_law_7_a_heartbeat_of_a_far_future_holds_nothing(tmp_path: Path) -> None
 def test_law_7_patience_is_the_callers(tmp_path: Path) -> None:
     leave_lease(tmp_path, heartbeat=time.time() - 20)
     take_lease(tmp_path, patience=10)
+
+
+def test_law_7_a_silent_owner_elsewhere_is_outlasted(tmp_path: Path) -> None:
+    leave_lease(tmp_path, heartbeat=time.time() - 8)
+    started = time.monotonic()
+    outlast(tmp_path, patience=10)
+    assert 1.5 < time.monotonic() - started < 8
+    take_lease(tmp_path, patience=10)
+
+
+def test_law_7_an_owner_elsewhere_is_heard_of_and_obeyed(tmp_path: Path) -> None:
+    leave_lease(tmp_path, heartbeat=time.time() - 8)
+    beat = threading.Timer(0.3, leave_lease, (tmp_path,), {"heartbeat": time.time()})
+    beat.start()
+    started = time.monotonic()
+    outlast(tmp_path, patience=3600)
+    assert time.monotonic() - started < 30
+    beat.join()
+    with pytest.raises(LeaseHeld):
+        take_lease(tmp_path, patience=3600)
+
+
+def test_law_7_nobody_waits_for_an_owner_here_or_for_none(tmp_path: Path) -> None:
+    outlast(tmp_path, patience=3600)
+    with take_lease(tmp_path):
+        outlast(tmp_path, patience=3600)
 
 
 def test_law_7_a_clock_ahead_is_no_death(tmp_path: Path) -> None:
@@ -286,3 +313,29 @@ def test_a_stale_handle_is_read_again(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Path, "read_text", renamed_over)
     check_lease(tmp_path, held.token)
     assert not stale
+
+
+def test_a_sweep_that_is_asked_to_stop_says_so_as_long_as_it_lives(tmp_path: Path) -> None:
+    held = take_lease(tmp_path)
+    assert not is_ending(tmp_path, held.token)
+    held.end()
+    assert is_ending(tmp_path, held.token)
+    held.beat()
+    assert is_ending(tmp_path, held.token)
+    check_lease(tmp_path, held.token)
+    assert json.loads((tmp_path / "lease.json").read_text())["ending"] is True
+    with pytest.raises(LeaseHeld, match="a sweep that is stopping holds this folder"):
+        take_lease(tmp_path)
+    with pytest.raises(LeaseLost):
+        is_ending(tmp_path, "0" * 32)
+    held.release()
+    heir = take_lease(tmp_path)
+    assert not is_ending(tmp_path, heir.token)
+    with pytest.raises(LeaseLost):
+        held.end()
+    assert not is_ending(tmp_path, heir.token)
+
+
+def test_a_lease_from_before_there_were_endings_is_none(tmp_path: Path) -> None:
+    leave_lease(tmp_path)
+    assert not is_ending(tmp_path, "f" * 32)

@@ -1,3 +1,4 @@
+import json
 import os
 import shutil
 import subprocess
@@ -5,10 +6,12 @@ import sys
 import textwrap
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
 from fedhpc.store import open_experiment, open_run
+from fedhpc.store.reader import Unusable
 from fedhpc.store.record import RunRecord
 from fedhpc.store.run_file import write_run
 from tests.store.records import ROOT, record, run_path
@@ -119,10 +122,49 @@ def test_attributes_on_which_runs_differ_are_left_out(tmp_path: Path) -> None:
     assert attributes["title"] == "A title"
 
 
+def test_clients_have_the_names_that_the_data_give_them(tmp_path: Path) -> None:
+    names = ["plant_a", "plant_b", "plant_c", "d\u00fcsseldorf"]
+    for trial in (0, 1):
+        keep(tmp_path, record(trial=trial, attributes={"client_names": json.dumps(names)}))
+    for dataset in (open_experiment(tmp_path), open_run(run_path(tmp_path, record(trial=1)))):
+        assert dataset["client_name"].dims == ("client",)
+        assert dataset["client_name"].values.tolist() == names
+        # The record's last client is its straggler: no join is needed to say who that is.
+        slow = (
+            dataset["straggler"].isel(trial=0, algorithm=0, scenario=0)
+            if "trial" in dataset.dims
+            else dataset["straggler"]
+        )
+        assert slow["client_name"].values[slow.values == 1].tolist() == ["d\u00fcsseldorf"]
+
+
+@pytest.mark.parametrize("names", [["a"], []])
+def test_names_that_are_not_the_clients_are_none_of_theirs(tmp_path: Path, names: list[str]) -> None:
+    keep(tmp_path, record(attributes={"client_names": json.dumps(names)}))
+    assert "client_name" not in open_experiment(tmp_path).coords
+
+
 def test_results_of_different_seeds_are_no_experiment(tmp_path: Path) -> None:
     keep(tmp_path, record(trial=0), record(trial=1, seed=8))
-    with pytest.raises(ValueError, match=r"different seeds \(7, 8\)"):
+    with pytest.raises(Unusable, match=r"different seeds \(7, 8\)"):
         open_experiment(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["group", "text", "plane", "seed"])
+def test_a_damaged_result_is_told_with_its_mend(tmp_path: Path, damage: str) -> None:
+    keep(tmp_path, record(trial=0), record(trial=1))
+    path = tmp_path / "fedavg" / "per_domain" / "trial-1.h5"
+    name = "seed" if damage == "seed" else "total_accuracy"
+    with h5py.File(path, "a") as file:
+        del file[name]
+        if damage == "group":
+            file.create_group(name)
+        else:
+            file[name] = np.zeros((2, 2)) if damage == "plane" else "text"
+    with pytest.raises(Unusable) as error:
+        open_experiment(tmp_path)
+    assert str(error.value).startswith(f"{path}: this result is damaged (")
+    assert str(error.value).endswith("); delete it and run the sweep again")
 
 
 def test_law_5_only_complete_results_are_read(tmp_path: Path) -> None:
@@ -132,6 +174,7 @@ def test_law_5_only_complete_results_are_read(tmp_path: Path) -> None:
     (cell / "trial-1.h5").write_bytes(whole[: len(whole) // 2])
     (cell / "trial-2.h5.tmp.node1.77.0").write_bytes(whole)
     (cell / "trial-x.h5").write_bytes(whole)
+    (cell / "trial-04.h5").write_bytes(whole)
     (tmp_path / "trial-3.h5").write_bytes(whole)
     assert open_experiment(tmp_path)["trial"].values.tolist() == [0]
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from fedhpc.store.replacing import NotWritable
 from fedhpc.store.run_file import finished_digest, write_run
 from tests.store.records import ROOT, null_record, record, run_path, without
 
@@ -174,7 +175,7 @@ def test_law_5_a_full_disk_leaves_the_earlier_result(tmp_path: Path) -> None:
 
 def test_law_5_nothing_is_left_beside_a_refused_result(tmp_path: Path) -> None:
     (tmp_path / "trial-0.h5").mkdir()
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(NotWritable, match="Is a directory; move what is in the place of it"):
         write_run(tmp_path / "trial-0.h5", record())
     assert [file.name for file in tmp_path.iterdir()] == ["trial-0.h5"]
 

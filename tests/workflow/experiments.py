@@ -5,14 +5,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import h5py
 import numpy as np
 import yaml
+
+T = TypeVar("T")
 
 SCENARIO = {
     "communication": {"distribution": "lognormal", "mu": 2.7, "sigma": 1.0},
@@ -26,8 +29,8 @@ HOPELESS = {**SYNCHRONOUS, "deadline": 1e-9}
 
 
 def schedules_only(**changes: Any) -> dict[str, Any]:
-    """Two algorithms, one scenario, two trials; nothing is trained."""
-    return {
+    """Two algorithms, one scenario, two trials; nothing is trained. All of it is the caller's own, to change."""
+    content = {
         "trials": 2,
         "task": {"kind": "null", "clients": 20, "examples": 10},
         "client": {"batch_size": 5, "epochs": 1, "optimizer": {"name": "sgd", "rate": 0.1}},
@@ -38,6 +41,7 @@ def schedules_only(**changes: Any) -> dict[str, Any]:
         "evaluation": {"every": 20},
         **changes,
     }
+    return deepcopy(content)
 
 
 def digits(client_updates: int, **changes: Any) -> dict[str, Any]:
@@ -73,11 +77,25 @@ def fedhpc(*words: object, environment: dict[str, str] | None = None) -> subproc
     )
 
 
-@contextmanager
-def started(*words: object, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def started(*words: object, log: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """The command, in the background; killed at the end of the block if it still runs."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(command(*words), stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+    return in_background(command(*words), log)
+
+
+@contextmanager
+def in_background(
+    words: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A program, whose output goes to the log's end; killed at the end of the block if it still runs."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
     try:
         yield process
     finally:
@@ -86,14 +104,14 @@ def started(*words: object, log: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def wait_until(condition: Callable[[], Any], seconds: float = 90.0) -> Any:
-    """The condition's value once it is true."""
+def wait_until(condition: Callable[[], T], seconds: float = 90.0, told: Callable[[], str] = str) -> T:
+    """The condition's value once it is true. Raises AssertionError with what is to be ``told`` where it is not."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if value := condition():
             return value
         time.sleep(0.05)
-    raise AssertionError(f"it did not come true in {seconds} s")
+    raise AssertionError(f"it did not come true in {seconds} s\n{told()}")
 
 
 def processes_of(folder: Path, *words: str) -> list[int]:
@@ -108,6 +126,31 @@ def processes_of(folder: Path, *words: str) -> list[int]:
         if f"FEDHPC_SWEEP={folder}".encode() in environment and all(word in line for word in words):
             found.append(int(entry.name))
     return found
+
+
+@contextmanager
+def standing_still(processes: Iterable[int]) -> Iterator[None]:
+    """Within, these do nothing, and so are not done before what is waited for has come."""
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGCONT)
+
+
+def is_asked_to_end(process: int) -> bool:
+    """Whether SIGTERM waits for a process that stands still, or has ended it: Slurm wakes those whom it asks."""
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return True
+    if "State:\tZ" in status:
+        return True
+    waiting = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd", "ShdPnd"))]
+    return any(mask >> (signal.SIGTERM - 1) & 1 for mask in waiting)
 
 
 def kill(process: int) -> None:

@@ -117,10 +117,11 @@ def test_a_run_ends_with_the_worker_that_started_it(tmp_path: Path, ranks: int, 
         "import sys; from pathlib import Path; from fedhpc.experiment import Run\n"
         "from fedhpc.store.lease import take_lease\n"
         "from workflow.apps import train; from workflow.sites import Site\n"
+        "from workflow.results_folder import digests, read_experiment\n"
         "folder = Path(sys.argv[1])\n"
         "with take_lease(folder) as lease:\n"
-        f"    site = Site.model_validate({{'ranks_per_run': {ranks}}})\n"
-        "    train(folder, Run('fedavg', 'slow', 0), 'a digest', site, lease.token)"
+        f"    site, run = Site.model_validate({{'ranks_per_run': {ranks}}}), Run('fedavg', 'slow', 0)\n"
+        "    train(folder, run, digests(read_experiment(folder))[run], site, lease.token)"
     )
     with subprocess.Popen([sys.executable, "-c", code, str(folder)]) as worker:
         wait_until(lambda: len(processes_of(folder, "-m workflow run")) >= ranks)

@@ -6,8 +6,14 @@ from pathlib import Path
 
 import h5py
 import pytest
+from typer.testing import CliRunner
 
+from fedhpc.mistakes import ExperimentError
+from fedhpc.store.run_file import write_run
+from tests.store.records import record, run_path
 from tests.workflow.experiments import command, fedhpc, schedules_only, write
+from workflow.cli import app, report
+from workflow.results_folder import read_experiment
 
 HEAVY = ("torch", "parsl", "mpi4py", "xarray", "matplotlib", "h5py", "numpy", "pydantic")
 
@@ -69,7 +75,7 @@ def test_an_experiments_mistakes_come_at_once(tmp_path: Path, words: tuple[str, 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     done = fedhpc("sweep", tmp_path / "absent.yaml")
     assert (done.returncode, done.stderr.count("absent.yaml")) == (2, 1)
-    assert "No such file" in done.stderr
+    assert "there is no such file" in done.stderr
 
 
 @pytest.mark.parametrize("what", ["status", "report"])
@@ -77,6 +83,45 @@ def test_a_folder_without_a_sweep_is_told_so(tmp_path: Path, what: str) -> None:
     done = fedhpc(what, tmp_path)
     assert done.returncode == 2
     assert "this is no sweep's folder" in done.stderr
+
+
+def test_what_is_no_sweeps_folder_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(path: Path) -> str:
+        with pytest.raises(ExperimentError) as error:
+            read_experiment(path)
+        return error.value.mistakes[0]
+
+    monkeypatch.chdir(tmp_path)
+    assert told(Path("nowhere")).startswith("there is no such folder; ")
+    write(tmp_path / "plants.yaml", schedules_only())
+    assert told(Path("plants.yaml")).startswith("this is an experiment's file; give its results folder")
+    folder = tmp_path / "results" / "plants"
+    folder.mkdir(parents=True)
+    write(folder / "experiment.yaml", schedules_only())
+    assert told(Path("plants.yaml")) == "this is an experiment's file; its results are in results/plants"
+    assert told(Path("results")) == "this is no sweep's folder, but holds some; give one of them: plants"
+    assert "`fedhpc sweep EXPERIMENT --output FOLDER` writes" in told(tmp_path)
+    (tmp_path / "notes.txt").touch()
+    assert told(Path("notes.txt")) == "this is a file; give the results folder of a sweep"
+    one = record("fedavg", "slow", 0)
+    write_run(run_path(tmp_path / "single", one), one)
+    assert "open_run" in told(tmp_path / "single")
+    write_run(run_path(folder, one), one)
+    expected = "this is the experiment's file within its results; give the folder: results/plants"
+    assert told(Path("results/plants/experiment.yaml")) == expected
+
+
+def test_a_target_is_one_that_these_results_have(tmp_path: Path) -> None:
+    write(tmp_path / "experiment.yaml", schedules_only())
+    one = record("fedavg", "slow", 0)
+    write_run(run_path(tmp_path, one), one)
+    with pytest.raises(ExperimentError) as error:
+        report(tmp_path, "accuracy=0.8")
+    told = error.value.mistakes[0]
+    assert told == (
+        "METRIC: 'accuracy' is unknown; did you mean 'total_accuracy'?; known: total_accuracy, straggler_accuracy, "
+        "client_updates, client_trips, server_updates, time"
+    )
 
 
 def test_a_report_without_results_is_told_so(tmp_path: Path) -> None:
@@ -104,7 +149,10 @@ def test_a_report_has_the_target_and_the_papers_figures_that_were_added_later(tm
     (line,) = (line.split() for line in (folder / "report/target.txt").read_text().splitlines() if "fedavg" in line)
     assert line[:3] == ["slow", "fedavg", "40"]
     for asked, sentence in (
-        ("total_acuracy=0.9", "METRIC: 'total_acuracy' is unknown; did you mean 'total_accuracy'?"),
+        (
+            "server_update=9",
+            "METRIC: 'server_update' is unknown; did you mean 'server_updates'?; known: client_updates",
+        ),
         ("time=soon", "VALUE: 'soon' is no number"),
         ("time=nan", "VALUE: 'nan' is no number"),
         ("total_accuracy=85", "VALUE: 85 is no fraction; write total_accuracy=0.9 for 90 %"),
@@ -114,3 +162,10 @@ def test_a_report_has_the_target_and_the_papers_figures_that_were_added_later(tm
         assert refused.returncode == 2
         assert sentence in refused.stderr
         assert "Traceback" not in refused.stderr
+
+
+def test_a_link_that_leads_to_itself_is_told(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    result = CliRunner().invoke(app, ["status", str(tmp_path / "loop")])
+    assert result.exit_code == 2
+    assert "leads to itself" in " ".join(result.output.replace("│", " ").split())

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.workflow.experiments import (
-    BUFFERED,
-    digits,
     fedhpc,
     kill,
     parent,
@@ -27,21 +25,8 @@ RUN = "-m workflow run"
 
 
 @pytest.fixture(scope="module")
-def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(tmp_path_factory.mktemp("experiment") / "small.yaml", digits(2000, algorithms={"fedbuff": BUFFERED}))
-
-
-@pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("site") / "hasty.yaml", {"checkpoint_seconds": 0.3, "retries": 5})
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory, experiment: Path) -> Path:
-    folder = tmp_path_factory.mktemp("undisturbed")
-    asked = ["--algorithm", "fedbuff", "--scenario", "slow", "--trial", 0, "--output", folder]
-    assert fedhpc("run", experiment, *asked).returncode == 0
-    return folder
 
 
 @pytest.fixture
@@ -53,13 +38,11 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_the_driver_is_killed_and_the_same_command_goes_on(
-    folder: Path, tmp_path: Path, experiment: Path, site: Path, undisturbed: Path, seed: int
+    folder: Path, tmp_path: Path, one_run: Path, site: Path, undisturbed: Path, seed: int
 ) -> None:
     moments = random.Random(seed)
     for attempt in range(2):
-        with started(
-            "sweep", experiment, "--site", site, "--output", folder, log=tmp_path / f"log-{attempt}"
-        ) as driver:
+        with started("sweep", one_run, "--site", site, "--output", folder, log=tmp_path / f"log-{attempt}") as driver:
             # Half of the time at any moment of the start, else once there is something to lose.
             if moments.random() < 0.5:
                 wait_until(lambda: processes_of(folder, RUN) or driver.poll() is not None)
@@ -68,7 +51,7 @@ def test_the_driver_is_killed_and_the_same_command_goes_on(
             time.sleep(moments.uniform(0, 4))
             driver.kill()
         # Its pool and its ranks live on when the next sweep starts.
-    done = fedhpc("sweep", experiment, "--site", site, "--output", folder)
+    done = fedhpc("sweep", one_run, "--site", site, "--output", folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert same_numbers(folder, undisturbed)
     assert not processes_of(folder)
@@ -85,10 +68,10 @@ def test_what_a_dead_driver_leaves_ends_by_itself(tmp_path: Path, folder: Path) 
 
 
 def test_parts_are_killed_and_the_run_is_tried_again(
-    folder: Path, tmp_path: Path, experiment: Path, site: Path, undisturbed: Path
+    folder: Path, tmp_path: Path, one_run: Path, site: Path, undisturbed: Path
 ) -> None:
     """One sweep, whose ranks, launcher, worker and pool die in turn, each once the run has come further."""
-    with started("sweep", experiment, "--site", site, "--output", folder, log=tmp_path / "log") as driver:
+    with started("sweep", one_run, "--site", site, "--output", folder, log=tmp_path / "log") as driver:
         for victim in ("rank", "mpiexec", "worker", "pool"):
             wait_until(lambda: _victims(folder, "rank") and _fresh_checkpoint(folder))
             for checkpoint in folder.glob("*/*/*.checkpoint*"):

@@ -1,9 +1,11 @@
 """``fedhpc plan``: counts that can be worked out by hand."""
 
+import io
 import pickle
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -12,6 +14,8 @@ from fedhpc.data.preparation import population_of
 from fedhpc.experiment import load_experiment
 from fedhpc.federation.schedulers.synchronous import SynchronousSettings
 from fedhpc.federation.updates import ScheduleError
+from fedhpc.mistakes import ExperimentError
+from tests import sentences
 from tests.workflow.experiments import BUFFERED, SYNCHRONOUS, digits, fedhpc, schedules_only, write
 from workflow import plan
 from workflow.sites import Site, load_site
@@ -114,6 +118,10 @@ def test_the_partition_is_told_and_drawn(tmp_path: Path) -> None:
     assert re.search(told, done.stdout), done.stdout
     assert f"the partition is drawn in {tmp_path / 'who.png'}" in done.stdout
     assert (tmp_path / "who.png").read_bytes().startswith(b"\x89PNG")
+    assert "\nstragglers: " not in done.stdout
+    content["task"]["stragglers"] = {"classes": [0, 1], "clients": 2}
+    told = r"\nstragglers: 2 of 6 clients; \d+ training examples of 0, 1 are taken away from the others\n"
+    assert re.search(told, fedhpc("plan", write(tmp_path / "two.yaml", content)).stdout)
     assert "partition" not in fedhpc("plan", write(tmp_path / "null.yaml", schedules_only())).stdout
 
 
@@ -132,7 +140,9 @@ def test_what_cannot_be_drawn_is_told_at_once(tmp_path: Path) -> None:
     content["task"] = {**content["task"], "data": absent}
     done = fedhpc("plan", write(tmp_path / "own.yaml", content), "--draw", tmp_path / "who.png")
     assert done.returncode == 2
-    assert "there is no file 'absent.csv'" in done.stderr
+    assert "warning: without the data there is no estimate." in done.stdout
+    assert "there is no file 'absent.csv'" in done.stdout
+    assert done.stderr == "--draw:\n  without the data there is nothing to draw\n"
     assert not (tmp_path / "who.png").exists()
 
 
@@ -216,3 +226,79 @@ def test_a_schedule_that_never_ends_is_named(tmp_path: Path) -> None:
     )
     with pytest.raises(ScheduleError, match=r"^hasty/slow: 10,000 deadlines passed in a row"):
         plan.print_plan(load_experiment(file), load_site(None), Console(quiet=True))
+
+
+def test_a_plan_of_next_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedhpc.data.preparation.load", lambda *_: sentences.examples())
+    experiment = load_experiment(sentences.sentence_experiment(tmp_path, []))
+    console = Console(record=True, width=200, file=io.StringIO())
+    plan.print_plan(experiment, Site(), console)
+    told = console.export_text()
+    assert "partition by_column: 6 clients with 1 to 5 training examples (median 2)\n" in told
+    assert re.search(r"fare_dust +domain +12 ", told)
+    with pytest.raises(ExperimentError, match="next_words has no class an example, which is what is drawn; leave --dr"):
+        plan.print_plan(experiment, Site(), console, draw=tmp_path / "drawn.png")
+
+
+def planned(file: Path, draw: Path | None = None) -> str:
+    console = Console(record=True, width=200, file=io.StringIO())
+    try:
+        plan.print_plan(load_experiment(file), Site(), console, draw)
+    finally:
+        told = console.export_text()
+    return told
+
+
+def test_short_federations_are_told_in_seconds_as_in_the_report(tmp_path: Path) -> None:
+    rows = planned(write(tmp_path / "small.yaml", schedules_only(budget={"virtual_seconds": 120}, trials=1)))
+    assert "virtual seconds" in rows
+    assert "virtual hours" not in rows
+    long = planned(write(tmp_path / "long.yaml", schedules_only(budget={"virtual_seconds": 7200}, trials=1)))
+    assert re.search(r"fedavg +slow .* 2\.0 +-", long), long
+
+
+def with_percent(percent: float, clients: int) -> dict[str, Any]:
+    return schedules_only(
+        task={"kind": "null", "clients": clients, "examples": 10},
+        algorithms={"fedavg": SYNCHRONOUS},
+        client={"batch_size": 5, "epochs": 3, "optimizer": {"name": "sgd", "rate": 0.1}},
+        scenarios={
+            "late": {
+                "capability": {"distribution": "constant", "value": 2},
+                "straggler_percent": percent,
+            }
+        },
+    )
+
+
+def test_the_deadline_is_told(tmp_path: Path) -> None:
+    """3 epochs of 10 examples, 2 a second: 15 s for everybody, so that nobody is later than the deadline."""
+    told = planned(write(tmp_path / "late.yaml", with_percent(30, 20)))
+    assert (
+        "scenario late: straggler_percent 30: the deadline is 15 virtual seconds, which 0 of 20 clients miss with all "
+        "their epochs in fedavg\n"
+    ) in told
+    drawn = with_percent(30, 20)
+    drawn["scenarios"]["late"]["capability"] = {"distribution": "uniform", "low": 1, "high": 3}
+    told = planned(write(tmp_path / "drawn.yaml", drawn))
+    assert "in fedavg; every trial draws its own capabilities, and this is trial 0\n" in told
+
+
+def test_a_share_in_the_place_of_a_percentage_is_refused_or_warned_of(tmp_path: Path) -> None:
+    with pytest.raises(ExperimentError) as refused:
+        planned(write(tmp_path / "late.yaml", with_percent(0.3, 20)))
+    assert refused.value.mistakes == [
+        "scenarios.late.straggler_percent: 0.3 is a percentage, and less than one of 20 clients; give 30 for 30 %"
+    ]
+    told = planned(write(tmp_path / "many.yaml", with_percent(0.3, 400)))
+    assert "straggler_percent 0.3 (a percentage, below one in a hundred: for 30 % give 30): the deadline is" in told
+
+
+def test_missing_data_are_told_beside_what_cannot_be_drawn(tmp_path: Path) -> None:
+    content = digits(40)
+    absent = {"source": "file", "path": "absent.csv", "features": "*", "label": "y", "held_out": 0.2}
+    content["task"] = {**content["task"], "data": absent}
+    console = Console(record=True, width=200, file=io.StringIO())
+    with pytest.raises(ExperimentError, match=r"'who\.jpg' is no picture"):
+        plan.print_plan(load_experiment(write(tmp_path / "own.yaml", content)), Site(), console, tmp_path / "who.jpg")
+    assert "there is no file 'absent.csv'" in console.export_text()

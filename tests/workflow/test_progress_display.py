@@ -8,6 +8,7 @@ import threading
 import time
 from concurrent.futures import Future
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -43,7 +44,9 @@ def _shown(folder: Path, terminal: bool) -> str:
     console = Console(file=io.StringIO(), force_terminal=terminal, width=100)
     thread = threading.Thread(target=live)
     thread.start()
-    progress_display.watch(sweep, console, lambda: None)
+    troubles = SimpleQueue[str]()
+    troubles.put("fedavg/slow/trial-0: the workers on n3 were lost; it is tried again, from its last checkpoint")
+    progress_display.watch(sweep, console, lambda: None, troubles, lambda: "1 job runs, 2 wait (Priority)")
     thread.join()
     assert isinstance(console.file, io.StringIO)
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
@@ -57,8 +60,12 @@ def test_plain_lines_tell_every_end_once(tmp_path: Path, monkeypatch: pytest.Mon
         "[1/3] fedbuff/slow/trial-0 FAILED: exit status 1; log: /logs/trial-0.log",
         "[2/3] fedavg/slow/trial-0 is finished",
     ]
-    assert "1/3 done; running: fedavg/slow/trial-0 43 %; time left: not known yet" in lines
-    assert any(line.startswith("1/3 done; running: fedavg/slow/trial-0 43 %; 1 failed; about") for line in lines)
+    assert lines[0].startswith("fedavg/slow/trial-0: the workers on n3 were lost;")
+    queue = "1 job runs, 2 wait (Priority)"
+    assert f"1/3 done; running: fedavg/slow/trial-0 43 %; {queue}; time left: not known yet" in lines
+    assert any(
+        line.startswith(f"1/3 done; running: fedavg/slow/trial-0 43 %; 1 failed; {queue}; about") for line in lines
+    )
 
 
 def test_a_terminal_shows_the_runs_at_work(tmp_path: Path) -> None:
@@ -66,4 +73,5 @@ def test_a_terminal_shows_the_runs_at_work(tmp_path: Path) -> None:
     assert re.search(r"1/3 done +time left: not known yet", shown)
     assert re.search(r"1/3 done +1 failed +about \d:\d\d:\d\d left", shown)
     assert re.search(r"running +fedavg/slow/trial-0 +43 %", shown)
+    assert re.search(r"queue +1 job runs, 2 wait \(Priority\)", shown)
     assert "[2/3] fedavg/slow/trial-0 is finished" in shown

@@ -93,7 +93,8 @@ def test_files_of_a_scenario_are_found_again_and_told_by_their_content(tmp_path:
     refuse_foreign(folder, experiment, digests(experiment))
     capacity.write_bytes(pickle.dumps({1: {"computation": 50, "communication": 200}}))
     told = _refusal(folder, experiment)
-    assert told[0] == "fedavg/phones/trial-0: its result comes from other data or another version of fedhpc"
+    told_of = "other data, another module or file of the model, or another version of fedhpc"
+    assert told[0] == f"fedavg/phones/trial-0: its result comes from {told_of}"
     other = change(
         algorithms={"fedavg": SYNCHRONOUS},
         scenarios={"phones": {"devices": {**phones["devices"], "faster_percent": 25}}},

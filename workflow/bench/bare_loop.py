@@ -18,7 +18,7 @@ from fedhpc.experiment import Experiment, Run
 from fedhpc.federation.schedule import make_schedule
 from fedhpc.federation.updates import Participation
 from fedhpc.optimizers import SGD
-from fedhpc.task import Classification
+from fedhpc.task import Learning
 from workflow.bench.workloads import IMAGE_SHAPE
 
 
@@ -28,7 +28,7 @@ class BareLoop:
     def __init__(
         self, experiment: Experiment, cell: Run, data: FederatedData, device: str, rank: int, ranks: int
     ) -> None:
-        assert isinstance(experiment.task, Classification)
+        assert isinstance(experiment.task, Learning)
         client = experiment.algorithms[cell.algorithm].client
         assert isinstance(client.optimizer, SGD)
         schedule = make_schedule(experiment.settings_of(cell), data.population)

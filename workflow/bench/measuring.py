@@ -20,7 +20,7 @@ from fedhpc.data.preparation import prepared_data
 from fedhpc.experiment import Experiment, Run, load_experiment
 from fedhpc.ranks.world import join_world, wait_for_all
 from fedhpc.run import run
-from fedhpc.task import Classification
+from fedhpc.task import Learning
 from workflow.bench.workloads import SCENARIO
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class _MeasuredCell:
 
     @property
     def trains(self) -> bool:
-        return isinstance(self._experiment.task, Classification)
+        return isinstance(self._experiment.task, Learning)
 
     def warm_up(self) -> None:
         budget = self._experiment.budget.model_copy(update={"server_updates": 1})
