@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn.functional import cross_entropy
 
 from fedhpc.clients.batches import Batches
 from fedhpc.clients.clipping import clip_factors
 from fedhpc.clients.coreset import Coreset, build_coreset, gradient_error, input_gradients, last_layer
+from fedhpc.clients.losses import UNLABELLED, example_losses, summed_loss
 from fedhpc.clients.noise import STEPS_AT_ONCE, ClientNoise, NoiseSource
+from fedhpc.clients.objective import CLASSIFICATION, Objective
+from fedhpc.clients.pictures import PictureChanges
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.chunk import Chunk
 from fedhpc.clients.steps.distillation import Teachers
@@ -36,11 +38,8 @@ from fedhpc.streams import ParticipationStream, Purpose, sequential
 
 Vector = NDArray[np.float32]
 
-EVALUATION_SHARD = 4096
-"""Held-out examples that are evaluated as one piece; fixed, so that sums do not depend on the number of ranks."""
-
-_EVALUATION_BATCHES = {"cpu": 32, "cuda": 512}
-"""Examples of a forward pass alone: on a CPU as many as leave a convolution's pictures in the cache."""
+_BEST = 5
+"""Of how many scores top-5 accuracy asks that the label's be one."""
 
 _CHUNK_BYTES = 1 << 22
 """Features and noise that a CPU gathers at once: as many steps as fit, and at least one."""
@@ -59,25 +58,30 @@ class LocalTraining:
         trial: int,
         choice: StepChoice,
         *,
+        objective: Objective = CLASSIFICATION,
         measures_losses: bool = False,
     ) -> None:
         self._data, self._client, self._measures_losses = data, client, measures_losses
+        self._objective = objective
+        self._shape = objective.model_shape(data.shape)
+        self._pictures = None if objective.pictures is None else PictureChanges(objective.pictures, data.shape)
+        self._changes = ParticipationStream(seed, trial, Purpose.PICTURES)
         self._orders = ParticipationStream(seed, trial, Purpose.BATCHES)
         self._device = device = torch.device(choice.device)
-        self._evaluation_batch = _EVALUATION_BATCHES[device.type]
+        self._evaluation_batch = objective.evaluation_batch(device.type)
         self._noise = NoiseSource(seed, trial, device)
         self._features, self._labels = _at_hand(device, data.features, data.labels)
         self._held_out = _at_hand(device, data.test_features, data.test_labels)
         self._offsets = data.offsets.tolist()
         # Batches are filled up to one size, which need not be larger than the largest client.
         self._batch = max(1, min(client.batch_size, int(np.diff(data.offsets).max())))
-        self._is_straggler_class = torch.zeros(data.classes, dtype=torch.bool)
-        self._is_straggler_class[torch.from_numpy(data.straggler_classes)] = True
-        self._is_straggler_class = self._is_straggler_class.to(device)
-        module = _initial_model(model, data, seed, trial)
-        self._noise_bytes = noise_bytes(module, data.shape)
+        self._is_straggler_class = _marked(data.classes, data.straggler_classes).to(device)
+        self._is_scored_class = ~_marked(data.classes, data.unscored).to(device)
+        self._bears_tag = None if data.test_tagged is None else torch.from_numpy(data.test_tagged).to(device)
+        module = _initial_model(model, self._shape, data, seed, trial)
+        self._noise_bytes = noise_bytes(module, self._shape)
         self.statistics = count_statistics(module)
-        self._steps = make_steps(module.to(device), data.shape, client, choice)
+        self._steps = make_steps(module.to(device), self._shape, client, choice, objective.kind)
         self._on_device: dict[int, tuple[Vector, torch.Tensor]] = {}
         self._is_convex = isinstance(model, Logistic)
         self._coreset_chances = ParticipationStream(seed, trial, Purpose.CORESET)
@@ -86,10 +90,11 @@ class LocalTraining:
         """The gradient error of the coreset of the last ``update``; NaN where it had none or none is asked for."""
         self.losses: list[float] = []
         """Of the last ``update``, one a member in the order in which they were given: the mean over the client's
-        training examples of the squared cross-entropy, in squared nats, by the model that it downloaded and with
-        nothing dropped out; empty where nobody reads them. Oort's statistical utility is the number of examples times
-        the root of it (Lai et al. 2021, section 4.2). Oort's clients report losses met while they train; here it is
-        what the global model had still to learn from the client, for one more forward pass."""
+        training examples of the squared loss, in squared nats, by the model that it downloaded and with nothing
+        dropped out or drawn (a sentence's loss is the mean over its tokens); empty where nobody reads them. Oort's
+        statistical utility is the number of examples times the root of it (Lai et al. 2021, section 4.2). Oort's
+        clients report losses met while they train; here it is what the global model had still to learn from the client,
+        for one more forward pass."""
 
     def initial_weights(self) -> Vector:
         """Version 0: float32 [parameters + statistics], drawn from the trial's own stream. Call it before any
@@ -100,7 +105,7 @@ class LocalTraining:
     @property
     def shards(self) -> int:
         """Pieces in which the held-out examples are evaluated."""
-        return max(1, -(-len(self._data.test_labels) // EVALUATION_SHARD))
+        return max(1, -(-len(self._data.test_labels) // self._objective.shard))
 
     @torch.no_grad()
     def update(
@@ -125,7 +130,8 @@ class LocalTraining:
             self._train_on_coreset(member, between_steps)
         else:
             batches = [self._batches(member) for member in ordered]
-            for chunk in self._chunks(batches, [member.steps for member in ordered], self._noises(ordered)):
+            steps, changes = [member.steps for member in ordered], self._changes_of(ordered)
+            for chunk in self._chunks(batches, steps, self._noises(ordered), changes):
                 self._steps.train(chunk, between_steps)
         end = self._steps.weights[: len(ordered)]
         delta = start - end
@@ -147,20 +153,37 @@ class LocalTraining:
         self._steps.weights[0].copy_(torch.from_numpy(weights))
         module.eval()
         # Added up at the end, so that a GPU is waited for once.
-        correct, of_stragglers, losses = [], [], []
-        last = min((shard + 1) * EVALUATION_SHARD, len(self._data.test_labels))
-        for first in range(shard * EVALUATION_SHARD, last, self._evaluation_batch):
+        correct, of_stragglers, losses, best, of_classes = [], [], [], [], []
+        objective, classes = self._objective, self._data.classes
+        last = min((shard + 1) * objective.shard, len(self._data.test_labels))
+        for first in range(shard * objective.shard, last, self._evaluation_batch):
             with torch.inference_mode():
                 piece = slice(first, min(first + self._evaluation_batch, last))
                 features, labels = (tensor[piece].to(self._device) for tensor in self._held_out)
-                scores = module(features)
-                hits = scores.argmax(1) == labels
+                scores = module(self._as_evaluated(features))
+                # What has no label is no hit, so that it matters not which class it is looked up as.
+                known = labels.clamp(min=0)
+                scored = (labels != UNLABELLED) & self._is_scored_class[known]
+                hits = (scores.argmax(-1) == labels) & scored
                 correct.append(hits.sum())
-                of_stragglers.append((hits & self._is_straggler_class[labels]).sum())
-                losses.append(cross_entropy(scores, labels, reduction="sum"))
+                if self._bears_tag is None:
+                    of_stragglers.append((hits & self._is_straggler_class[known]).sum())
+                else:
+                    of_stragglers.append(hits[self._bears_tag[piece]].sum())
+                losses.append(summed_loss(objective.kind, scores, labels))
+                if objective.top5:
+                    among = (scores.topk(min(_BEST, classes), -1).indices == labels.unsqueeze(-1)).any(-1)
+                    best.append((among & scored).sum())
+                if objective.balanced:
+                    of_classes.append(torch.bincount(labels[hits], minlength=classes))
             between_pieces()
         module.train()
-        return ShardCounts(_total(correct), _total(of_stragglers), _total(losses))
+        by_class = tuple(torch.stack(of_classes).sum(0).tolist()) if of_classes else ()
+        return ShardCounts(_total(correct), _total(of_stragglers), _total(losses), _total(best), by_class)
+
+    def _as_evaluated(self, features: torch.Tensor) -> torch.Tensor:
+        """Features as the model takes them where nothing is drawn."""
+        return features if self._pictures is None else self._pictures.evaluate(features)
 
     def _start(self, versions: Mapping[int, Vector], members: list[Member]) -> tuple[torch.Tensor, Teachers | None]:
         """The weights that each member starts from, float32 [members, parameters], and its teacher's."""
@@ -198,7 +221,7 @@ class LocalTraining:
         if isinstance(steps, ModuleSteps) and whole and not self._is_convex:
             watched = steps.watched = []
         try:
-            for chunk in self._chunks([Batches(order, first, last - first, self._batch)], [whole], noises):
+            for chunk in self._chunks([Batches(order, first, last - first, self._batch)], [whole], noises, []):
                 steps.train(chunk, between_steps)
         finally:
             if isinstance(steps, ModuleSteps):
@@ -208,7 +231,7 @@ class LocalTraining:
             features, labels = (tensor[first:last].to(self._device) for tensor in (self._features, self._labels))
             self.coreset_error = gradient_error(steps.module, features, labels, coreset)
         batches = Batches(order, 0, member.coreset, self._batch)
-        for chunk in self._chunks([batches], [member.steps - whole], noises, coreset, first):
+        for chunk in self._chunks([batches], [member.steps - whole], noises, [], coreset, first):
             steps.train(chunk, between_steps)
 
     def _coreset(self, member: Member, watched: list[torch.Tensor] | None) -> Coreset:
@@ -258,12 +281,19 @@ class LocalTraining:
                 between_pieces()
                 piece = slice(start, min(start + self._evaluation_batch, last))
                 features, labels = (tensor[piece].to(self._device) for tensor in (self._features, self._labels))
-                sums.append(cross_entropy(module(features), labels, reduction="none").double().square().sum())
+                losses = example_losses(self._objective.kind, module(self._as_evaluated(features)), labels)
+                sums.append(losses.double().square().sum())
             counts.append((len(starts), last - first))
         module.train()
         # Brought over once, so that a GPU is waited for once.
         pieces = iter(torch.stack(sums).tolist())
         return [sum(islice(pieces, batches)) / examples for batches, examples in counts]
+
+    def _changes_of(self, members: list[Member]) -> list[np.random.Generator]:
+        """Each one's stream for its pictures; none where they stay as they are."""
+        if self._pictures is None:
+            return []
+        return [self._changes.own(member.client, member.participation) for member in members]
 
     def _noises(self, members: list[Member]) -> list[ClientNoise]:
         """Each one's bytes for dropout; none where the model has none."""
@@ -275,13 +305,15 @@ class LocalTraining:
         batches: list[Batches],
         steps_of: list[int],
         noises: list[ClientNoise],
+        changes: list[np.random.Generator],
         coreset: Coreset | None = None,
         first: int = 0,
     ) -> Iterator[Chunk]:
-        """A stack's mini-batches: so many steps of each client, the longest first. With a ``coreset``, that of the one
-        client whose first row is ``first``, the batches are of it."""
+        """A stack's mini-batches: so many steps of each client, the longest first; ``changes`` are the streams by which
+        each one's pictures are changed, none where they stay as they are. With a ``coreset``, that of the one client
+        whose first row is ``first``, the batches are of it."""
         size = self._batch
-        step_bytes = size * (4 * math.prod(self._data.shape) + self._noise_bytes)
+        step_bytes = size * (4 * math.prod(self._shape) + self._noise_bytes)
         done = 0
         while done < steps_of[0]:
             clients = sum(own > done for own in steps_of)
@@ -297,7 +329,11 @@ class LocalTraining:
             if coreset is not None:
                 weights = torch.from_numpy(coreset.weights[rows]).to(self._device)
                 rows = coreset.rows[rows] + first
-            yield self._chunk(rows, filled, noise, weights)
+            drawn = None
+            if self._pictures is not None:
+                draw = self._pictures.draw
+                drawn = np.stack([draw(stream, steps, size) for stream in changes[:clients]], 1)
+            yield self._chunk(rows, filled, noise, weights, drawn)
             done += steps
 
     def _batches(self, member: Member) -> Batches:
@@ -311,14 +347,19 @@ class LocalTraining:
         filled: NDArray[np.int64],
         noise: torch.Tensor | None,
         weights: torch.Tensor | None,
+        drawn: NDArray[np.int64] | None,
     ) -> Chunk:
         index = torch.from_numpy(rows.reshape(-1)).to(self._features.device)
-        features, labels = self._features[index].to(self._device), self._labels[index].to(self._device)
+        if self._pictures is None or drawn is None:
+            features = self._features[index].to(self._device)
+        else:
+            features = self._pictures.train(self._features, index, drawn.reshape(-1, drawn.shape[-1])).to(self._device)
+        labels = self._labels[index].to(self._device)
         return Chunk(
             (filled > 0).sum(1).tolist(),
             filled.tolist(),
             features.view(*rows.shape, *features.shape[1:]),
-            labels.view(rows.shape),
+            labels.view(*rows.shape, *labels.shape[1:]),
             None if noise is None else noise.view(*rows.shape, self._noise_bytes),
             weights,
         )
@@ -333,12 +374,21 @@ def _at_hand(device: torch.device, *arrays: NDArray[np.generic]) -> list[torch.T
     return tensors
 
 
+def _marked(classes: int, some: NDArray[np.int64]) -> torch.Tensor:
+    """Bool [classes]: whether a class is one of ``some``."""
+    marked = torch.zeros(classes, dtype=torch.bool)
+    marked[torch.from_numpy(some)] = True
+    return marked
+
+
 def _total(numbers: list[torch.Tensor]) -> Any:
     """Their sum, one after another in Python's arithmetic; 0 of none."""
     return sum(torch.stack(numbers).tolist()) if numbers else 0
 
 
-def _initial_model(settings: Model, data: FederatedData, seed: int, trial: int) -> torch.nn.Module:
+def _initial_model(
+    settings: Model, shape: tuple[int, ...], data: FederatedData, seed: int, trial: int
+) -> torch.nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(sequential(seed, trial, Purpose.INITIAL_MODEL).integers(2**62)))
-        return build_model(settings, data.shape, data.classes)
+        return build_model(settings, shape, data.classes, data.words)

@@ -33,12 +33,15 @@ def is_teacher(vector: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ShardCounts:
-    """A shard's held-out examples that were classified correctly, of all and of the straggler classes, and the sum of
-    the examples' cross-entropies in nats."""
+    """A shard's scored labels that were predicted, of all held-out examples and of the stragglers'; and the summed loss
+    (``losses.summed_loss``). ``top5``: the labels among the five highest scores. ``of_classes``: the predicted ones of
+    each class. They are 0 and empty where the task does not ask for them."""
 
     correct: int
     straggler_correct: int
     loss: float
+    top5: int = 0
+    of_classes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedhpc.data.read_rows import ReadRows
+
 
 class FileRows(NamedTuple):
     """Which row of its file an example is: ``of_example``, int64 [examples], of ``total`` rows, those included that are
@@ -21,16 +23,22 @@ class FileRows(NamedTuple):
 class Examples:
     """Labelled examples, training and held-out ones together.
 
-    ``features``: float32 [examples, *shape]. ``labels``: int64 [examples], each in 0..classes-1. ``held_out``: bool
-    [examples]. ``class_names``: what the labels were called, [classes]. ``clients``: int64 [examples], an index into
-    ``client_names``; held-out examples need none, and may have -1. None where the data's clients are not used.
-    ``file_rows`` is for examples that are the rows of a data file.
+    ``features``: float32 [examples, *shape], or what reads them when they are used. ``labels``: int64 [examples], each
+    in 0..classes-1; of a task that labels each token or voxel, [examples, *places], where -1 is a place without a
+    label. ``held_out``: bool [examples]. ``class_names``: what the labels were called, [classes]. ``clients``: int64
+    [examples], an index into ``client_names``; held-out examples need none, and may have -1. None where the data's
+    clients are not used. ``file_rows`` is for examples that are the rows of a data file. ``unscored``: the classes that
+    accuracy leaves out, as marks are no words. ``tagged``: bool [examples], those that bear one of the straggler tags;
+    None where the task asks for none. ``words``: where features are numbers of words, what each stands for.
     """
 
-    features: NDArray[np.float32]
+    features: NDArray[np.float32] | ReadRows
     labels: NDArray[np.int64]
     held_out: NDArray[np.bool_]
     class_names: tuple[str, ...]
     clients: NDArray[np.int64] | None = None
     client_names: tuple[str, ...] = ()
     file_rows: FileRows | None = None
+    unscored: tuple[int, ...] = ()
+    tagged: NDArray[np.bool_] | None = None
+    words: tuple[str, ...] = ()

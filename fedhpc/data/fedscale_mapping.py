@@ -1,29 +1,16 @@
-"""FedScale's mapping files: which client holds which sample (Lai et al. 2022; RELAY's mapping D2).
+"""FedScale's mapping files as a partition: which client holds which sample (Lai et al. 2022; RELAY's mapping D2)."""
 
-A file is comma-separated values under the heading ``client_id,sample_path,label_name,label_id``, a line a sample, as in
-the folders ``client_data_mapping`` of FedScale's data sets.
-"""
-
-import csv
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedhpc.data.examples import Examples, FileRows
-from fedhpc.data.paths import find_data
-from fedhpc.data.settings import FedScaleMapping
 from fedhpc.data.sources.coding import codes
+from fedhpc.data.sources.mapping_file import mapping_lines, mapping_mistake
 from fedhpc.mistakes import ExperimentError
 
 _KEY = "task.partition.path"
-_CLIENT, _SAMPLE = "client_id", "sample_path"
-
-
-def find_mapping(partition: FedScaleMapping, base: Path) -> Path:
-    """The partition's file; see ``find_data``, whose errors it raises."""
-    return find_data(partition.path, base, _KEY)
 
 
 def mapped(path: Path, examples: Examples) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:
@@ -39,7 +26,7 @@ def mapped(path: Path, examples: Examples) -> tuple[NDArray[np.int64], NDArray[n
     row_of = _rows(file_rows, path)
     mend = "task.data.sample names their column, and without it they are numbered from 0"
     clients, rows, held = [], [], set()
-    for line, client, sample in _lines(path):
+    for line, client, sample, *_ in mapping_lines(path, _KEY):
         row = row_of.get(sample)
         if row is None:
             raise _mistake(path, f"line {line}: the data hold no sample '{sample}'; {mend}")
@@ -74,31 +61,5 @@ def _rows(file_rows: FileRows, path: Path) -> dict[str, int]:
     return row_of
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str, str]]:
-    """The number of a line, its client and its sample."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as text:
-            reader = csv.reader(text)
-            heading = [name.strip() for name in next(reader, [])]
-            if not heading:
-                raise _mistake(path, f"the file is empty; its first line is {_CLIENT},{_SAMPLE},label_name,label_id")
-            missing = [name for name in (_CLIENT, _SAMPLE) if name not in heading]
-            if missing:
-                has = ", ".join(map(repr, heading))
-                raise _mistake(path, f"line 1 names no column {' or '.join(map(repr, missing))}, but {has}")
-            client_at, sample_at = heading.index(_CLIENT), heading.index(_SAMPLE)
-            for cells in filter(None, reader):
-                line = reader.line_num
-                if len(cells) != len(heading):
-                    told = f"line {line} has {len(cells)} cells, but line 1 names {len(heading)} columns"
-                    raise _mistake(path, told)
-                client, sample = cells[client_at].strip(), cells[sample_at].strip()
-                if not client or not sample:
-                    raise _mistake(path, f"line {line} has no {_SAMPLE if client else _CLIENT}")
-                yield line, client, sample
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise _mistake(path, f"the file cannot be read as CSV in UTF-8: {error}") from None
-
-
 def _mistake(path: Path, sentence: str) -> ExperimentError:
-    return ExperimentError(path, [f"{_KEY}: {sentence}"])
+    return mapping_mistake(path, _KEY, sentence)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpc.data.examples import Examples
-from fedhpc.data.fedscale_mapping import find_mapping, mapped
+from fedhpc.data.fedscale_mapping import mapped
 from fedhpc.data.label_limited import label_limited
 from fedhpc.data.partitions import ImpossiblePartition, owners
 from fedhpc.data.settings import ByColumn, DealtPartition, DrawnPartition, FedScaleMapping, LabelLimited, Partition
@@ -25,12 +25,12 @@ class Holdings(NamedTuple):
 
 
 def holdings(examples: Examples, partition: Partition, generator: np.random.Generator, base: Path) -> Holdings:
-    """What each client holds by the partition. ``generator`` is for what is drawn; paths resolve against ``base``.
+    """What each client holds by the partition. ``generator`` is for what is drawn; mistakes are told of ``base``.
 
     Raises ExperimentError where the examples cannot be dealt in this way, or the mapping file is not as it should be.
     """
     if isinstance(partition, FedScaleMapping):
-        return Holdings(*mapped(find_mapping(partition, base), examples))
+        return Holdings(*mapped(partition.path, examples))
     training = np.flatnonzero(~examples.held_out)
     if isinstance(partition, ByColumn):
         assert examples.clients is not None  # a source that brings no clients was refused with the settings

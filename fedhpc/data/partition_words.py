@@ -18,13 +18,20 @@ def asked(partition: Partition) -> str:
 def dealt(counts: NDArray[np.int64]) -> str:
     """``10 clients with 88 to 260 training examples (median 139) of 3 to 5 classes``. ``counts``: training examples,
     int64 [clients, classes]. Clients without any are left out of the ranges, and told."""
-    sizes, classes = counts.sum(axis=1), np.count_nonzero(counts, axis=1)
+    return held_by(counts.sum(axis=1), np.count_nonzero(counts, axis=1))
+
+
+def held_by(sizes: NDArray[np.int64], classes: NDArray[np.int64] | None = None) -> str:
+    """The same of clients' ``sizes``, training examples, and how many ``classes`` each has, both int64 [clients];
+    without the classes where an example has no one class."""
     empty = int(np.count_nonzero(sizes == 0))
-    words = f"{_number(len(counts), 'client')}"
-    if empty < len(counts):
+    words = f"{_number(len(sizes), 'client')}"
+    if empty < len(sizes):
         held = sizes[sizes > 0]
         middle = "" if held.min() == held.max() else f" (median {np.median(held):,.0f})"
-        words += f" with {_range(held, 'training example')}{middle} of {_range(classes[sizes > 0], 'class', 'classes')}"
+        words += f" with {_range(held, 'training example')}{middle}"
+        if classes is not None:
+            words += f" of {_range(classes[sizes > 0], 'class', 'classes')}"
     return f"{words}; {empty:,} of them {'is' if empty == 1 else 'are'} empty" if empty else words
 
 

@@ -12,6 +12,7 @@ from pydantic import (
     model_validator,
 )
 
+from fedhpc.data.public_settings import PublicSource
 from fedhpc.settings import Settings
 
 _SUFFIXES = (".csv", ".npz", ".h5", ".hdf5", ".nc")
@@ -41,8 +42,9 @@ class DataFile(Settings):
     HDF5 and NPZ hold arrays of equal first dimension; ``features`` names one of them, or lists several to stand side
     by side. In a CSV, ``features`` names columns, or is ``"*"`` for every column not named elsewhere. ``columns``
     picks columns of the features by their number, where not all are wanted. ``client`` names the column of the clients,
-    which the partition ``by_column`` takes, and ``sample`` that of the examples' own names, by which a mapping file
-    calls them (``fedscale``).
+    which the partition ``by_column`` takes, ``tag`` that of what straggler clients are known by (``stragglers.tags``),
+    which may be the clients' own, and ``sample`` that of the examples' own names, by which a mapping file calls them
+    (``fedscale``).
 
     Held-out examples come in one of three ways. Separate arrays (``x_train``, ``x_test``) are named with ``{split}``
     in place of the word: ``features: x_{split}``. Or ``split`` names a column, and the rows that hold
@@ -60,6 +62,7 @@ class DataFile(Settings):
     columns: list[Annotated[int, Field(ge=0)]] | None = Field(None, min_length=1)
     label: str
     client: str | None = None
+    tag: str | None = None
     sample: str | None = None
     split: str | None = None
     held_out_value: str | int | None = None
@@ -69,10 +72,11 @@ class DataFile(Settings):
 
     @model_serializer(mode="wrap")
     def _without_what_changes_nothing(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # So that results from before this key was there are still those of the same settings (law 5).
+        # So that results from before these keys were there are still those of the same settings (law 5).
         content: dict[str, Any] = written(self)
-        if content.get("sample", "") is None:
-            del content["sample"]
+        for key in ("tag", "sample"):
+            if content.get(key, "") is None:
+                del content[key]
         return content
 
     @property
@@ -101,7 +105,8 @@ class DataFile(Settings):
     @model_validator(mode="after")
     def _held_out_in_one_way(self) -> Self:
         named = {"label": [self.label], "features": self.feature_names}
-        named |= {key: [name] for key, name in (("client", self.client), ("sample", self.sample)) if name}
+        others = (("client", self.client), ("tag", self.tag), ("sample", self.sample))
+        named |= {key: [name] for key, name in others if name}
         templates = {key: "{split}" in name for key, names in named.items() for name in names}
         if any(templates.values()) and not all(templates.values()):
             key = next(key for key, is_template in templates.items() if not is_template)
@@ -144,7 +149,7 @@ class TextFile(Settings):
     held_out: float = Field(0.1, gt=0, lt=1)
 
 
-Source = Annotated[Digits | Synthetic | DataFile | TextFile, Field(discriminator="source")]
+Source = Annotated[Digits | Synthetic | DataFile | TextFile | PublicSource, Field(discriminator="source")]
 
 
 class _Drawn(Settings):
@@ -277,6 +282,13 @@ class ByColumn(Settings):
 
     kind: Literal["by_column"]
 
+    @model_validator(mode="before")
+    @classmethod
+    def _the_data_say_how_many(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "clients" in given:
+            raise ValueError("partition.clients: by_column has the clients of the data, who say how many; leave it out")
+        return given
+
 
 class FedScaleMapping(Settings):
     """The clients of a mapping file of FedScale (Lai et al. 2022): comma-separated values, a line an example of a
@@ -298,16 +310,34 @@ Partition = Annotated[DrawnPartition | ByColumn | FedScaleMapping, Field(discrim
 
 
 class Stragglers(Settings):
-    """Hard et al., section 4.1: the ``clients`` with the most examples of ``classes`` are the straggler clients, and
-    every other client loses its examples of those classes. A class is given by its number, from 0 in the labels' order,
-    or by its label where labels are words."""
+    """Hard et al., section 4.1, in one of its two ways. The ``clients`` with the most examples of ``classes`` are the
+    straggler clients, and every other client loses its examples of those classes; a class is given by its number, from
+    0 in the labels' order, or by its label where labels are words. Or each client with a training example that bears
+    one of ``tags`` is a straggler client, and straggler accuracy is of the held-out examples that bear one."""
 
-    classes: list[Annotated[int, Field(ge=0)] | str] = Field(min_length=1)
-    clients: int = Field(ge=1, le=10**7)
+    classes: list[Annotated[int, Field(ge=0)] | str] | None = Field(None, min_length=1)
+    clients: int | None = Field(None, ge=1, le=10**7)
+    tags: list[str] | None = Field(None, min_length=1)
+
+    @model_serializer(mode="wrap")
+    def _without_what_changes_nothing(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # So that results from before there were tags are still those of the same settings (law 5).
+        content: dict[str, Any] = written(self)
+        return {key: value for key, value in content.items() if value is not None}
+
+    @field_validator("classes", "tags")
+    @classmethod
+    def _each_once(cls, named: list[Any] | None, info: ValidationInfo) -> list[Any] | None:
+        twice = [name for name in named or [] if (named or []).count(name) > 1]
+        if twice:
+            one = "class" if info.field_name == "classes" else "tag"
+            raise ValueError(f"{twice[0]} is given twice; name each {one} once")
+        return named
 
     @model_validator(mode="after")
-    def _classes_once(self) -> Self:
-        twice = [label for label in self.classes if self.classes.count(label) > 1]
-        if twice:
-            raise ValueError(f"classes: {twice[0]} is given twice; name each class once")
+    def _one_way(self) -> Self:
+        if self.tags is not None and (self.classes is not None or self.clients is not None):
+            raise ValueError("tags: whoever has one is a straggler client; leave out classes and clients, or tags")
+        if self.tags is None and (self.classes is None or self.clients is None):
+            raise ValueError("classes: give classes and clients, or tags")
         return self

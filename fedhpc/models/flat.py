@@ -3,13 +3,14 @@
 A parameter that is kept channels-last therefore lies channels-last in the vector too. Aggregation, optimisers and
 norms treat all weights alike, so that the order is of no consequence to them. The statistics of batch normalisation,
 its running means and variances, are no weights: they are the vector's last entries, so that all who treat weights can
-leave them aside.
+leave them aside. What else a module keeps in buffers is a constant, and no part of the vector.
 """
 
 from collections.abc import Iterator
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
 
 
 def flatten(module: nn.Module) -> torch.Tensor:
@@ -40,7 +41,9 @@ def count_statistics(module: nn.Module) -> int:
 
 def _statistics(module: nn.Module) -> list[torch.Tensor]:
     # torch also counts the batches, in whole numbers, for an average that no model here takes.
-    return [buffer for buffer in module.buffers() if buffer.is_floating_point()]
+    layers = [layer for layer in module.modules() if isinstance(layer, _NormBase)]
+    found = [statistic for layer in layers for statistic in (layer.running_mean, layer.running_var)]
+    return [statistic for statistic in found if statistic is not None]
 
 
 def _tensors(module: nn.Module) -> list[torch.Tensor]:

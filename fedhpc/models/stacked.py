@@ -13,7 +13,7 @@ from torch import nn
 
 from fedhpc.models.dropout import KeyedDropout, Noise, noise_bytes
 from fedhpc.models.grouped_convolution import GroupedPictures
-from fedhpc.models.layers import LSTM, GlobalAverage, Image, Residual
+from fedhpc.models.layers import LSTM, Codes, GlobalAverage, Image, Residual
 from fedhpc.models.patch_convolution import PatchPictures
 from fedhpc.models.stacked_lstm import stacked_lstm
 
@@ -103,8 +103,12 @@ class StackedModel:
                 return lambda x, given: torch.relu(x)
             case KeyedDropout():
                 return self._dropout(layer)
+            case Codes():
+                return lambda x, given: x.long()
             case nn.Linear():
                 return self._linear(layer)
+            case Codes():
+                return lambda x, given: x.long()
             case nn.Embedding():
                 return self._embedding(layer)
             case LSTM():

@@ -6,9 +6,10 @@ The embedding and the last layer do not share their weights, and the LSTM has on
 
 from torch import nn
 
-from fedhpc.models.layers import LSTM
+from fedhpc.models.layers import LSTM, Codes
 
 
 def stackoverflow_lstm(tokens: int) -> nn.Sequential:
-    """Takes int64 [batch, time], numbers below ``tokens``; returns logits of the next ones, [batch, time, tokens]."""
-    return nn.Sequential(nn.Embedding(tokens, 96), LSTM(96, 670), nn.Linear(670, 96), nn.Linear(96, tokens))
+    """Takes [batch, time], codes below ``tokens`` as int64 or as the float32 of the data; returns logits of each next
+    token, [batch, time, tokens]."""
+    return nn.Sequential(Codes(), nn.Embedding(tokens, 96), LSTM(96, 670), nn.Linear(670, 96), nn.Linear(96, tokens))

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedhpc.clients.local_training import EVALUATION_SHARD, LocalTraining
+from fedhpc.clients.local_training import LocalTraining
+from fedhpc.clients.objective import EVALUATION_SHARD
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.work import Member, teacher_id
 from fedhpc.data.federated import FederatedData

@@ -6,6 +6,7 @@ import h5py
 import numpy as np
 import pytest
 
+from fedhpc.data.paths import find_data
 from fedhpc.data.settings import DataFile
 from fedhpc.data.sources import load
 from fedhpc.mistakes import ExperimentError
@@ -19,9 +20,10 @@ SIX_ROWS = """age,dose,site,part,outcome
 """
 
 
-def _load(folder, keeps_clients=True, seed=0, **settings):
+def _load(folder, keeps_clients=True, seed=0, tags=(), **settings):
     source = DataFile(source="file", **settings)
-    return load(source, keeps_clients and source.client is not None, np.random.default_rng(seed), folder)
+    source = source.model_copy(update={"path": find_data(source.path, folder)})
+    return load(source, keeps_clients and source.client is not None, tags, np.random.default_rng(seed), folder)
 
 
 def _mistakes(folder, **settings):
@@ -101,6 +103,32 @@ def test_csv_by_split_column_with_missing_values_dropped(tmp_path):
     assert data.clients[:3].tolist() == [1, 2, 0]
 
 
+def test_tags_in_a_column(tmp_path):
+    (tmp_path / "d.csv").write_text(SIX_ROWS.replace("5,2,,test", "5,2,east,test"))
+    columns = {"path": "d.csv", "features": "age", "label": "outcome", "split": "part", "held_out_value": "test"}
+    data = _load(tmp_path, tags=["east", "north"], tag="site", client="site", **columns)
+    assert data.tagged.tolist() == [True, False, True, True, True]
+    assert _load(tmp_path, tag="site", **columns).tagged is None
+    # A column of tags is no feature.
+    assert _load(tmp_path, tag="dose", client="site", **{**columns, "features": "*"}).features.tolist() == [
+        [age] for age in range(1, 6)
+    ]
+    assert _mistakes(tmp_path, tags=["east", "west"], tag="site", **columns) == [
+        "task.stragglers.tags: no training example bears west; 'site' holds east, north, south"
+    ]
+
+
+@pytest.mark.parametrize("name", ["d.h5", "d.npz"])
+def test_tags_in_arrays_of_two_splits(tmp_path, arrays, name):
+    _write(tmp_path / name, {**arrays, "where_train": np.array([3, 3, 5, 7]), "where_test": np.array([5, 9])})
+    named = {"path": name, "features": "x_{split}", "label": "y_{split}", "client": "user_{split}"}
+    data = _load(tmp_path, tags=["3", "5"], tag="where_{split}", **named)
+    assert data.tagged.tolist() == [True, True, True, False, True, False]
+    assert data.held_out.tolist() == [False] * 4 + [True] * 2
+    with pytest.raises(ValueError, match=r"tag: holds no \{split\}, but other keys do"):
+        _load(tmp_path, tag="where", **named)
+
+
 def test_csv_with_a_share_of_all_examples_held_out_where_its_clients_are_not_used(tmp_path):
     lines = [f"{i},{i % 2},{i % 5}" for i in range(50)]
     (tmp_path / "d.csv").write_text("\n".join(["x,y,who", *lines]))
@@ -172,7 +200,7 @@ def test_every_unknown_column_is_named_with_the_nearest(tmp_path):
         ("x,y\n1,0\n2\n", "task.data.path: line 3 has 1 cells, but line 1 names 2 columns"),
         (
             "x,y\n1,0\n\n1o,0\n",
-            "task.data.features: line 4, column 'x': '1o' is no number; mend it or leave it empty",
+            "task.data.features: line 4, column 'x': '1o' is no number; mend it, or name the columns that are features",
         ),
         ("x,y\n1,0.5\n2,1\n", "task.data.label: 'y' holds fractions; labels are whole numbers or text"),
         (
@@ -287,3 +315,14 @@ def test_a_damaged_array_is_named(tmp_path):
     (tmp_path / "d.npz").write_bytes(content)
     (sentence,) = _mistakes(tmp_path, path="d.npz", features="x", label="y", held_out=0.5)
     assert sentence.startswith("task.data.features: 'x' cannot be read: ")
+
+
+def test_an_array_that_lies_in_another_file(tmp_path):
+    layout = h5py.VirtualLayout((2, 1), np.float32)
+    layout[:] = h5py.VirtualSource("gone.h5", "x", (2, 1))
+    with h5py.File(tmp_path / "d.h5", "w") as file:
+        file.create_virtual_dataset("x", layout, fillvalue=0)
+        file["y"] = [0, 1]
+    (sentence,) = _mistakes(tmp_path, path="d.h5", features="x", label="y", held_out=0.5)
+    told = "it lies in another file, whose changes would go unnoticed; copy its numbers into this one"
+    assert sentence == f"task.data.features: 'x' cannot be read: {told}"

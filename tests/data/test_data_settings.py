@@ -49,7 +49,7 @@ def test_each_way_alone_is_right(values):
 
 
 def test_straggler_classes_are_named_once():
-    assert "classes: 3 is given twice" in _sentence(Stragglers, classes=[3, 1, 3], clients=1)
+    assert "3 is given twice; name each class once" in _sentence(Stragglers, classes=[3, 1, 3], clients=1)
 
 
 def test_a_concentration_is_finite_and_positive():

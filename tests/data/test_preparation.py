@@ -57,6 +57,21 @@ def test_straggler_classes_stay_with_the_straggler_clients_and_in_the_held_out_e
     assert data.population.stragglers.tolist() == [True, False, False]
 
 
+def test_what_is_taken_away_is_counted(csv, opened):
+    # Class 2 is c's alone, class 1 a's and held out: who is no straggler loses one of them.
+    assert opened(CSV, None, {"classes": [1, 2], "clients": 1}).taken_away == 1
+    assert opened(CSV).taken_away == 0
+
+
+def test_who_bears_a_tag_is_a_straggler_client_and_nobody_loses_anything(csv, opened):
+    data = opened({**CSV, "tag": "c"}, None, {"tags": ["b", "c"]})
+    assert data.client_names == ("a", "b", "c")
+    assert data.stragglers.tolist() == [False, True, True]
+    assert data.features.tolist() == [[1], [4], [0], [2], [3]]
+    assert data.test_tagged.tolist() == [False]
+    assert (data.straggler_classes.tolist(), data.taken_away) == ([], 0)
+
+
 def test_no_training_example_left_at_all(csv, opened):
     csv.write_text("x,y,c,s\n1,1,a,0\n2,1,b,0\n3,1,a,0\n4,0,a,1\n")
     data = opened(CSV, {"kind": "iid", "clients": 7}, {"classes": [1], "clients": 1})
@@ -358,3 +373,22 @@ def test_what_cannot_be_dealt_is_told_of_the_partition(csv, task, tmp_path):
     assert error.value.mistakes == [
         "task.partition.most_classes: 4 exceeds the 3 classes of the training data; lower it"
     ]
+
+
+def test_what_a_killed_preparation_left_is_taken_away(tmp_path):
+    path = tmp_path / "d.hdf5"
+
+    def killed():
+        with _published(path) as file:
+            file["x"] = [1]
+            file.flush()
+            os.kill(os.getpid(), 9)
+
+    process = multiprocessing.get_context("fork").Process(target=killed)
+    process.start()
+    process.join()
+    assert len(list(tmp_path.iterdir())) == 1
+    assert not path.exists()
+    with _published(path) as file:
+        file["x"] = [1]
+    assert list(tmp_path.iterdir()) == [path]

@@ -15,7 +15,8 @@ def _load(folder, text, offsets, **settings):
         file["text"] = np.frombuffer(text, np.uint8)
         file["at"] = offsets
     source = TextFile(source="text", path="d.h5", text="text", offsets="at", **settings)
-    return load(source, True, np.random.default_rng(0), folder)
+    source = source.model_copy(update={"path": folder / source.path})
+    return load(source, True, (), np.random.default_rng(0), folder)
 
 
 def test_windows_and_next_characters_of_each_document(tmp_path):

@@ -7,7 +7,17 @@ from fedhpc.models.architectures import build_model
 from fedhpc.models.channels_last import channels_last
 from fedhpc.models.dropout import KeyedDropout, give_noise, noise_bytes
 from fedhpc.models.layers import GlobalAverage, Image, Residual
-from fedhpc.models.settings import EMNISTCNN, MLP, MNISTCNN, CIFAR10ResNet18, CIFAR100ResNet18, FedCoreCNN
+from fedhpc.models.settings import (
+    EMNISTCNN,
+    MLP,
+    MNISTCNN,
+    CelebACNN,
+    CIFAR10ResNet18,
+    CIFAR100ResNet18,
+    FedCoreCNN,
+    ShuffleNet,
+    UNet3D,
+)
 
 MODELS = [
     (MLP(name="mlp", hidden=[7, 4]), (6,)),
@@ -17,13 +27,17 @@ MODELS = [
     (CIFAR100ResNet18(name="cifar100_resnet18"), (12, 10, 3)),
     (CIFAR10ResNet18(name="cifar10_resnet18"), (12, 10, 3)),
     (FedCoreCNN(name="fedcore_cnn"), (9, 10, 2)),
+    (CelebACNN(name="celeba_cnn"), (9, 10, 2)),
+    (ShuffleNet(name="shufflenet"), (33, 34, 2)),
+    (UNet3D(name="unet3d"), (4, 8, 4)),
 ]
 
 
 def passed(module, x, labels, noise):
     """Scores and gradients of a copy of ``x``."""
     give_noise(module, noise)
-    scores = module(x)
+    scores = module(x).flatten(0, -2)
+    labels = labels.flatten()
     return scores, torch.autograd.grad(cross_entropy(scores, labels), list(module.parameters()))
 
 
@@ -32,7 +46,8 @@ def test_the_same_function_from_the_same_parameters(settings, shape):
     torch.manual_seed(0)
     module = build_model(settings, shape, 5).double()
     rewritten = channels_last(module)
-    x, labels = torch.randn(4, *shape, dtype=torch.float64), torch.randint(5, (4,))
+    x = torch.randn(4, *shape, dtype=torch.float64)
+    labels = torch.randint(5, (4, *shape) if isinstance(settings, UNet3D) else (4,))
     noise = torch.randint(256, (4, noise_bytes(module, shape)), dtype=torch.uint8)
     assert noise_bytes(rewritten, shape) == noise.shape[1]
     kept = x.clone()
@@ -40,9 +55,10 @@ def test_the_same_function_from_the_same_parameters(settings, shape):
     ours, our_gradients = passed(rewritten, x, labels, noise)
     torch.testing.assert_close(ours, scores)
     assert torch.equal(x, kept)
-    flattened = next(layer.weight for layer in module if isinstance(layer, nn.Linear))
+    flattened = next((layer.weight for layer in module if isinstance(layer, nn.Linear)), None)
+    averaged = isinstance(settings, CIFAR100ResNet18 | CIFAR10ResNet18 | ShuffleNet)
     for parameter, gradient, our_gradient in zip(module.parameters(), gradients, our_gradients, strict=True):
-        if parameter is flattened and len(shape) > 1 and not isinstance(settings, CIFAR100ResNet18 | CIFAR10ResNet18):
+        if parameter is flattened and len(shape) > 1 and not averaged:
             channels = [layer.out_channels for layer in module if isinstance(layer, nn.Conv2d)][-1]
             # Its columns are in the order (height, width, channels).
             our_gradient = our_gradient.view(len(gradient), -1, channels).transpose(1, 2).flatten(1)

@@ -5,8 +5,17 @@ from torch.nn.functional import cross_entropy
 
 from fedhpc.models.architectures import build_model
 from fedhpc.models.dropout import KeyedDropout, give_noise, noise_bytes
-from fedhpc.models.layers import LSTM, Image
-from fedhpc.models.settings import EMNISTCNN, MLP, MNISTCNN, CIFAR100ResNet18, FedCoreCNN, Logistic, StackOverflowLSTM
+from fedhpc.models.layers import LSTM, Codes, Image
+from fedhpc.models.settings import (
+    EMNISTCNN,
+    MLP,
+    MNISTCNN,
+    CelebACNN,
+    CIFAR100ResNet18,
+    FedCoreCNN,
+    Logistic,
+    StackOverflowLSTM,
+)
 from fedhpc.models.stacked import StackedModel
 
 CLIENTS, BATCH = 3, 4
@@ -20,6 +29,7 @@ MODELS = [
     (MNISTCNN(name="mnist_cnn"), (16, 18), 5),
     (FedCoreCNN(name="fedcore_cnn"), (9, 10, 2), 5),
     (CIFAR100ResNet18(name="cifar100_resnet18"), (12, 10, 3), 5),
+    (CelebACNN(name="celeba_cnn"), (9, 10, 3), 5),
     (StackOverflowLSTM(name="stackoverflow_lstm"), (6,), 11),
 ]
 CONVOLUTIONS = ["grouped", "patches"]
@@ -30,7 +40,7 @@ def drawn(module, shape, classes, seed=0):
     draw = torch.Generator().manual_seed(seed)
     first = torch.cat([parameter.detach().flatten() for parameter in module.parameters()])
     weights = first * (1 + 0.3 * torch.randn(CLIENTS, len(first), generator=draw))
-    if isinstance(module[0], nn.Embedding):
+    if isinstance(module[0], Codes | nn.Embedding):
         features = torch.randint(classes, (CLIENTS, BATCH, *shape), generator=draw)
         labels = torch.randint(classes, (CLIENTS, BATCH, *shape), generator=draw)
     else:

@@ -2,7 +2,16 @@
 
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.step_choice import Device, StepChoice, StepWishes
-from fedhpc.models.settings import MLP, Logistic, Model, ShakespeareLSTM, keeps_running_statistics
+from fedhpc.models.settings import (
+    MLP,
+    Logistic,
+    Model,
+    OwnModule,
+    Sent140LSTM,
+    ShakespeareLSTM,
+    Transformer,
+    keeps_running_statistics,
+)
 
 _STACKS_A_SERVER_UPDATE = 4
 """Stacks that a server update has at least, for ranks to share; not a matter of how many there are (law 3)."""
@@ -13,6 +22,8 @@ _STACK_BYTES = {"cpu": 1 << 26, "cuda": 1 << 33}
 
 _STACKING = ("dense", "stacked")
 _EAGER = ("channels_last", "plain")
+_EAGER_ONLY = ShakespeareLSTM | Sent140LSTM | Transformer
+"""Models, beside those with running statistics, that are not made of the layers that a stack can compute."""
 
 
 class UnfitChoice(ValueError):
@@ -55,11 +66,13 @@ def candidates(
 
 def mistake(way: StepChoice, model: Model, client: ClientSettings) -> str | None:
     """Why this way cannot be for this model, or None."""
+    if way.form != "plain" and isinstance(model, OwnModule):
+        return "step.form: a module of one's own trains as it is, one client at a time; name plain"
     if client.within_deadline == "coreset" and way.form in ("stacked", "compiled"):
         return f"step.form: {way.form} does not train on coresets; name channels_last or plain"
     if way.form == "dense" and not _has_closed_form(model, client, way.device):
         return "step.form: dense is for logistic and mlp in fp32 on a CPU, with coresets logistic alone; name another"
-    if way.form not in _EAGER and (keeps_running_statistics(model) or isinstance(model, ShakespeareLSTM)):
+    if way.form not in _EAGER and (keeps_running_statistics(model) or isinstance(model, _EAGER_ONLY)):
         return f"step.form: {model.name} trains as torch's module, one client at a time; name channels_last or plain"
     if way.graph and (way.form != "stacked" or way.device != "cuda"):
         return "step.graph: only stacked steps on a GPU are captured; leave it out"

@@ -23,7 +23,8 @@ class OtherChoice(Exception):
 
 def choice_file(folder: Path, model: Model, client: ClientSettings, shape: tuple[int, ...], classes: int) -> Path:
     """Where an algorithm's folder keeps the choice: its name tells what a step's speed depends on."""
-    subject = [model.model_dump(mode="json"), _shape_of_work(client), shape, classes]
+    settings = model.model_dump(mode="json", exclude=model.path_fields())
+    subject = [settings, _shape_of_work(client), shape, classes]
     return folder / f"step.{hashlib.sha256(json.dumps(subject, sort_keys=True).encode()).hexdigest()[:16]}.json"
 
 

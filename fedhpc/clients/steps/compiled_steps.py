@@ -6,8 +6,9 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
+from fedhpc.clients.losses import batch_loss
+from fedhpc.clients.objective import Kind
 from fedhpc.clients.settings import ClientSettings
-from fedhpc.clients.steps.distillation import distilled_cross_entropy
 from fedhpc.clients.steps.module_steps import ModuleSteps
 from fedhpc.models.dropout import give_noise
 
@@ -18,8 +19,8 @@ class CompiledSteps(ModuleSteps):
     """As ModuleSteps. Each batch size, with a teacher and without, is compiled at its first use, which takes a minute
     and a C++ compiler. The teacher's own forward pass is not compiled."""
 
-    def __init__(self, module: nn.Module, settings: ClientSettings) -> None:
-        super().__init__(module, settings)
+    def __init__(self, module: nn.Module, settings: ClientSettings, kind: Kind = "classification") -> None:
+        super().__init__(module, settings, kind)
         self._compiled: dict[tuple[torch.Size, bool], Callable[..., Gradients]] = {}
         self._names = [name for name, _ in module.named_parameters()]
 
@@ -50,5 +51,5 @@ class CompiledSteps(ModuleSteps):
         weights = [weight.requires_grad_() for weight in weights]
         with torch.enable_grad(), self._autocast(features):
             scores = functional_call(self.module, dict(zip(self._names, weights, strict=True)), features)
-            loss = distilled_cross_entropy(scores, labels, soft, "mean")
+            loss = batch_loss(self._kind, scores, labels, soft)
         return torch.autograd.grad(loss, weights)

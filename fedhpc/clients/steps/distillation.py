@@ -1,14 +1,13 @@
 """Distillation from a teacher network (Hard et al. 2023, algorithm 3, line 3).
 
 The loss gains rho times the cross-entropy between the softmax of the teacher's logits and the student's, at temperature
-1. A teacher is a vector of weights of the same architecture; it drops nothing out and does not learn.
+1; of sentences, token by token. A teacher is a vector of weights of the same architecture; it drops nothing out and
+does not learn.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
-from torch.nn.functional import cross_entropy
 
 
 @dataclass(frozen=True)
@@ -21,15 +20,7 @@ class Teachers:
 
 
 def soft_targets(scores: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
-    """rho times the teachers' probabilities, float32 [clients, batch, classes], as targets of a cross-entropy beside
-    the labels. ``scores``: the teachers' logits, of that shape; ``strengths``: float32 [clients]."""
-    return torch.softmax(scores, 2, dtype=torch.float32).mul_(strengths[:, None, None])
-
-
-def distilled_cross_entropy(
-    scores: torch.Tensor, labels: torch.Tensor, soft: torch.Tensor | None, reduction: Literal["mean", "none"]
-) -> torch.Tensor:
-    """The students' loss of logits ``scores`` [examples, classes]: to the ``labels`` and, unless it is None, to what
-    ``soft_targets`` gave for these examples."""
-    loss = cross_entropy(scores, labels, reduction=reduction)
-    return loss if soft is None else loss + cross_entropy(scores, soft, reduction=reduction)
+    """rho times the teachers' probabilities, float32 [clients, batch, *places, classes], as targets of a cross-entropy
+    beside the labels. ``scores``: the teachers' logits, of that shape; ``strengths``: float32 [clients]."""
+    each = strengths.view(-1, *[1] * (scores.ndim - 1))
+    return torch.softmax(scores, -1, dtype=torch.float32).mul_(each)

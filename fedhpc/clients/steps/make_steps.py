@@ -6,6 +6,7 @@ from typing import Protocol
 import torch
 from torch import nn
 
+from fedhpc.clients.objective import Kind
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.chunk import Chunk
 from fedhpc.clients.steps.compiled_steps import CompiledSteps
@@ -28,16 +29,22 @@ class Steps(Protocol):
     def train(self, chunk: Chunk, between_steps: Callable[[], None]) -> None: ...
 
 
-def make_steps(module: nn.Module, shape: tuple[int, ...], settings: ClientSettings, choice: StepChoice) -> Steps:
-    """The steps of clients that train ``module``'s architecture on examples of ``shape``. Version 0 is the weights
-    that it comes with."""
+def make_steps(
+    module: nn.Module,
+    shape: tuple[int, ...],
+    settings: ClientSettings,
+    choice: StepChoice,
+    kind: Kind = "classification",
+) -> Steps:
+    """The steps of clients that train ``module``'s architecture on examples of ``shape`` by the loss of a task of this
+    kind. Version 0 is the weights that it comes with."""
     match choice.form:
         case "plain":
-            return ModuleSteps(module, settings)
+            return ModuleSteps(module, settings, kind)
         case "channels_last":
-            return ModuleSteps(channels_last(module), settings)
+            return ModuleSteps(channels_last(module), settings, kind)
         case "compiled":
-            return CompiledSteps(channels_last(module), settings)
+            return CompiledSteps(channels_last(module), settings, kind)
         case "dense":
             return DenseSteps(module, settings, choice.clients)
         case "stacked":

@@ -6,12 +6,13 @@ from itertools import islice
 
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
 
 from fedhpc.clients.coreset import input_gradients, last_layer
+from fedhpc.clients.losses import batch_loss, example_losses
+from fedhpc.clients.objective import Kind
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.chunk import Chunk
-from fedhpc.clients.steps.distillation import Teachers, distilled_cross_entropy, soft_targets
+from fedhpc.clients.steps.distillation import Teachers, soft_targets
 from fedhpc.clients.steps.proximal import add_proximal
 from fedhpc.clients.steps.rate_normalization import fractions
 from fedhpc.clients.steps.shares import shares
@@ -22,15 +23,16 @@ from fedhpc.torch_optimizers import TorchOptimizer
 
 class ModuleSteps:
     """Trains ``module``, whose parameters and running statistics are views of ``weights``, float32 [1, parameters +
-    statistics]. The optimiser and the proximal term are the parameters'; the statistics follow the batches, of which
-    only the rows that count are seen.
+    statistics], by the loss of a task of this ``kind``. The optimiser and the proximal term are the parameters'; the
+    statistics follow the batches, of which only the rows that count are seen.
 
     Where ``watched`` is a list, each step adds its examples' gradients at the last layer's input, float32 [filled,
     inputs], which its own forward pass has made known (FedCore, section 4.3).
     """
 
-    def __init__(self, module: nn.Module, settings: ClientSettings) -> None:
+    def __init__(self, module: nn.Module, settings: ClientSettings, kind: Kind = "classification") -> None:
         self.module = module
+        self._kind: Kind = kind
         self.weights = flatten(module).unsqueeze(0)
         bind(module, self.weights[0])
         self.watched: list[torch.Tensor] | None = None
@@ -71,7 +73,7 @@ class ModuleSteps:
             del gradients  # not to be kept while the next ones are computed
 
     def _soft_targets(self, features: torch.Tensor) -> torch.Tensor | None:
-        """[batch, classes], or None where there is no teacher."""
+        """[batch, *places, classes], or None where there is no teacher."""
         if self._teacher is None or self._teachers is None:
             return None
         with torch.no_grad(), self._autocast(features):
@@ -85,7 +87,7 @@ class ModuleSteps:
             give_noise(self.module, noise)
         with torch.enable_grad(), self._autocast(features):
             scores = self.module(features)
-            loss = distilled_cross_entropy(scores, labels, soft, "mean")
+            loss = batch_loss(self._kind, scores, labels, soft)
         if self.watched is not None:
             self.watched.append(input_gradients(scores.detach(), labels, last_layer(self.module).weight))
         return torch.autograd.grad(loss, self._parameters)
@@ -96,7 +98,7 @@ class ModuleSteps:
         if noise is not None:
             give_noise(self.module, noise)
         with torch.enable_grad(), self._autocast(features):
-            losses = cross_entropy(self.module(features), labels, reduction="none")
+            losses = example_losses(self._kind, self.module(features), labels)
             loss = (losses * share).sum()
         return torch.autograd.grad(loss, self._parameters)
 

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from fedhpc.clients.losses import distilled_cross_entropy
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.chunk import Chunk
-from fedhpc.clients.steps.distillation import Teachers, distilled_cross_entropy, soft_targets
+from fedhpc.clients.steps.distillation import Teachers, soft_targets
 from fedhpc.clients.steps.proximal import add_proximal
 from fedhpc.clients.steps.rate_normalization import fractions
 from fedhpc.clients.steps.shares import shares
@@ -79,7 +80,7 @@ class StackedSteps:
 
     def train(self, chunk: Chunk, between_steps: Callable[[], None]) -> None:
         """Takes the chunk's steps, and calls ``between_steps`` before each."""
-        share, fraction = shares(chunk).squeeze(3), None
+        share, fraction = shares(chunk).squeeze(-1), None
         if self._settings.rate_normalization:
             fraction = fractions(chunk, self._settings.batch_size)
         whole = Inputs(chunk.features, chunk.labels, share, chunk.noise, fraction)
@@ -96,8 +97,8 @@ class StackedSteps:
             if self._half:
                 weights = [leaf.bfloat16() for leaf in leaves]
             scores = self._model.forward_views(weights, features, inputs.noise).float()
-            losses = distilled_cross_entropy(scores.flatten(0, 1), inputs.labels.flatten(), soft, "none")
-            loss = losses @ inputs.share.flatten()
+            losses = distilled_cross_entropy(scores, inputs.labels, soft, "none")
+            loss = losses.flatten() @ inputs.share.flatten()
         gradients = torch.autograd.grad(loss, leaves)
         if mu := self._settings.proximal:
             current, starts = self._model.views(self.weights[:clients]), self._model.views(self._start[:clients])
@@ -105,11 +106,11 @@ class StackedSteps:
         self._optimizer.step(gradients, clients, inputs.fraction)
 
     def _soft_targets(self, clients: int, features: torch.Tensor) -> torch.Tensor | None:
-        """[clients * batch, classes], or None without distillation."""
+        """[clients, batch, *places, classes], or None without distillation."""
         if self._teachers is None:
             return None
         scores = self._model.forward(self._teachers.weights[:clients], features, None)
-        return soft_targets(scores, self._teachers.strengths[:clients]).flatten(0, 1)
+        return soft_targets(scores, self._teachers.strengths[:clients])
 
     def _leaves_of_the_first(self, clients: int) -> list[torch.Tensor]:
         return [view.detach().requires_grad_() for view in self._model.views(self.weights[:clients])]

@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from fedhpc.data.sources.hdf5_elsewhere import ELSEWHERE, lies_elsewhere
 from fedhpc.data.sources.naming import Named, check_columns, mistake
 from fedhpc.data.sources.rows import Rows
 
@@ -64,6 +65,8 @@ def _open_hdf5(path: Path) -> Iterator[Arrays]:
 
         def read(name: str) -> NDArray[Any]:
             dataset = file[name]
+            if lies_elsewhere(dataset, file):
+                raise ValueError(f"it {ELSEWHERE}")
             if h5py.check_string_dtype(dataset.dtype) is None:
                 return np.asarray(dataset[()])
             return np.asarray(dataset.asstr("utf-8", "replace")[()], str)

@@ -67,5 +67,9 @@ def _number(cell: str, path: Path, line: int, column: str) -> float:
         if cell.strip().lower() in _MISSING:
             return float("nan")
     raise ExperimentError(
-        path, [f"task.data.features: line {line}, column '{column}': {cell!r} is no number; mend it or leave it empty"]
+        path,
+        [
+            f"task.data.features: line {line}, column '{column}': {cell!r} is no number; mend it, or name the columns "
+            "that are features"
+        ],
     )

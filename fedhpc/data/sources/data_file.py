@@ -1,5 +1,6 @@
 """A person's own data file, from columns to examples."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from fedhpc.data.sources.scaling import scaled
 from fedhpc.mistakes import ExperimentError
 
 
-def load_data_file(settings: DataFile, path: Path, keeps_clients: bool, generator: np.random.Generator) -> Examples:
+def load_data_file(
+    settings: DataFile, path: Path, keeps_clients: bool, tags: Sequence[str], generator: np.random.Generator
+) -> Examples:
     """The file's examples; see DataFile for what the settings mean and ``load`` for the arguments.
 
-    Raises ExperimentError where the file is not as the settings say.
+    Raises ExperimentError where the file is not as the settings say, or no training example bears one of the tags.
     """
     rows, held_out = _read(settings, path)
     if not len(rows.features):
@@ -52,14 +55,15 @@ def load_data_file(settings: DataFile, path: Path, keeps_clients: bool, generato
     if not np.isfinite(features).all():
         raise mistake(path, "features", "some values are infinite, or too large for 32-bit numbers")
     file_rows = FileRows(np.flatnonzero(keep), len(keep), names)
-    return Examples(features, labels, held_out, class_names, clients, client_names, file_rows)
+    tagged = _tagged(rows.columns["tag"][keep], ~held_out, settings, tags, path) if tags else None
+    return Examples(features, labels, held_out, class_names, clients, client_names, file_rows, tagged=tagged)
 
 
 def _read(settings: DataFile, path: Path) -> tuple[Rows, NDArray[np.bool_] | None]:
     """The file's rows, and which are held out where the file says so."""
     columns = [
         Named(key, column)
-        for key in ("label", "client", "sample", "split")
+        for key in ("label", "client", "tag", "sample", "split")
         if (column := getattr(settings, key)) is not None
     ]
     if path.suffix.lower() == ".csv":
@@ -91,12 +95,12 @@ def _read_both(features: list[str], columns: list[Named], path: Path) -> tuple[R
                 [name.replace("{split}", word) for name in features],
                 [Named(name.key, name.column.replace("{split}", word)) for name in columns if name.key in keys],
             )
-            for word, keys in (("train", {"label", "client", "sample"}), ("test", {"label"}))
+            for word, keys in (("train", {"label", "client", "tag", "sample"}), ("test", {"label", "tag"}))
         )
     if train.features.shape[1:] != test.features.shape[1:]:
         shapes = (f"{'x'.join(map(str, part.features.shape[1:]))}" for part in (train, test))
         raise mistake(path, "features", f"training examples are of shape {next(shapes)}, held-out ones {next(shapes)}")
-    joined = {"label": np.concatenate([train.columns["label"], test.columns["label"]])}
+    joined = {key: np.concatenate([train.columns[key], test.columns[key]]) for key in test.columns}
     if "client" in train.columns:
         clients = train.columns["client"]
         joined["client"] = np.concatenate([clients, np.zeros(len(test.features), clients.dtype)])
@@ -132,6 +136,19 @@ def _complete(
     if not keep.any():
         raise mistake(path, "drop_missing", f"all {len(keep):,} examples have a missing value, so that none is left")
     return keep
+
+
+def _tagged(
+    values: NDArray[Any], training: NDArray[np.bool_], settings: DataFile, tags: Sequence[str], path: Path
+) -> NDArray[np.bool_]:
+    """Bool [examples]: those with one of the tags."""
+    borne = values.astype(str)
+    known = np.unique(borne[training])
+    if strangers := [tag for tag in tags if tag not in known]:
+        some = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")
+        told = f"no training example bears {', '.join(strangers)}; '{settings.tag}' holds {some}"
+        raise ExperimentError(path, [f"task.stragglers.tags: {told}"])
+    return np.isin(borne, tags)
 
 
 def _chosen_columns(features: NDArray[Any], columns: list[int] | None, path: Path) -> NDArray[Any]:

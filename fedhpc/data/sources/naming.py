@@ -20,6 +20,11 @@ def mistake(path: Path, key: str, sentence: str) -> ExperimentError:
     return ExperimentError(path, [f"task.data.{key}: {sentence}"])
 
 
+def is_name(text: str) -> bool:
+    """Whether a client can be called so: text that UTF-8 can write, and of which numpy drops nothing."""
+    return text.rstrip("\0") == text != "" and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def check_columns(named: Sequence[Named], known: Sequence[str], path: Path) -> None:
     """Raises ExperimentError with one sentence for each named column that the file lacks."""
     mistakes = []

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 @dataclass(frozen=True)
 class Rows:
     """``features``: numbers [rows, *shape], NaN where missing. ``columns``: the other named columns, key ("label",
-    "client", "split") to values [rows]; a missing value is NaN or the empty string."""
+    "client", "tag", "sample", "split") to values [rows]; a missing value is NaN or the empty string."""
 
     features: NDArray[Any]
     columns: dict[str, NDArray[Any]]

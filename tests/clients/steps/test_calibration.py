@@ -1,5 +1,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from fedhpc.clients.steps.calibration import calibrate
 from fedhpc.clients.steps.candidates import UnfitChoice
 from fedhpc.clients.steps.step_choice import StepChoice, StepWishes
 from fedhpc.clients.work import Member
+from fedhpc.mistakes import ExperimentError
+from fedhpc.models.settings import OwnModule
 from fedhpc.optimizers import SGD
 from tests.clients.steps.cases import MODELS, data_for
 
@@ -38,7 +41,7 @@ def test_a_way_that_is_preferred_less_must_be_clearly_faster(monkeypatch: pytest
 
 
 def test_a_way_that_does_not_fit_into_memory_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def measure(model: object, client: object, data: object, way: StepChoice) -> Callable[[], float]:
+    def measure(model: object, client: object, data: object, way: StepChoice, *_: object) -> Callable[[], float]:
         if way.clients > 1 or out_of_memory == "always":
             raise torch.OutOfMemoryError
         return lambda: 0.5
@@ -89,3 +92,20 @@ def test_a_step_is_measured_with_a_teacher_where_there_will_be_one(
 def test_a_gpu_that_is_not_there_is_told_in_words() -> None:
     with pytest.raises(UnfitChoice, match="device: cuda is wished for, and this host has no GPU"):
         calibrate(MODELS["mlp"], CLIENT, data_for("mlp"), 20, StepWishes(device="cuda"))
+
+
+def test_an_own_module_that_fails_on_the_data_is_one_sentence(tmp_path: Path) -> None:
+    # The checks before it have tried two examples of zeros.
+    (tmp_path / "mine.py").write_text(
+        "from torch import nn\n"
+        "class Net(nn.Sequential):\n"
+        "    def forward(self, x):\n"
+        "        if len(x) > 2:\n"
+        "            raise IndexError('index out of range')\n"
+        "        return super().forward(x)\n"
+        "def net(shape, classes):\n"
+        "    return Net(nn.Flatten(), nn.LazyLinear(classes))\n"
+    )
+    model = OwnModule(name="own", callable="mine:net", file=tmp_path / "mine.py")
+    with pytest.raises(ExperimentError, match="its module raises IndexError: index out of range as it trains"):
+        calibrate(model, CLIENT, data_for("mlp"), 20, ON_CPU)

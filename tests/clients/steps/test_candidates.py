@@ -5,7 +5,16 @@ import pytest
 from fedhpc.clients.settings import ClientSettings
 from fedhpc.clients.steps.candidates import UnfitChoice, candidates
 from fedhpc.clients.steps.step_choice import Device, StepChoice, StepWishes
-from fedhpc.models.settings import CIFAR10ResNet18, Model, ShakespeareLSTM
+from fedhpc.models.settings import (
+    CelebACNN,
+    CIFAR10ResNet18,
+    Model,
+    OwnModule,
+    Sent140LSTM,
+    ShakespeareLSTM,
+    Transformer,
+    UNet3D,
+)
 from fedhpc.optimizers import SGD
 from tests.clients.steps.cases import MODELS
 
@@ -135,3 +144,22 @@ def test_coresets_train_by_the_module_or_where_logistic_is_in_closed_form() -> N
     ):
         with pytest.raises(UnfitChoice, match=f"step.form: {told}"):
             ways("mlp", within="coreset", form=form)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_what_a_stack_cannot_compute_trains_as_torchs_module(device: Device) -> None:
+    client = ClientSettings(batch_size=4, steps=3, optimizer=SGD(name="sgd", rate=0.05))
+    own = OwnModule(name="own", callable="mine:net")
+    both = [StepChoice(form="channels_last", device=device), StepChoice(form="plain", device=device)]
+    for model in (Transformer(name="transformer"), Sent140LSTM(name="sent140_lstm"), UNet3D(name="unet3d")):
+        assert candidates(model, client, device, 20, 610, StepWishes()) == both
+    assert candidates(own, client, device, 20, 610, StepWishes()) == both[1:]
+    for form in ("dense", "stacked", "compiled", "channels_last"):
+        with pytest.raises(UnfitChoice, match="a module of one's own trains as it is"):
+            candidates(own, client, device, 20, 610, StepWishes(form=form))
+
+
+def test_fedbuffs_network_can_be_stacked() -> None:
+    client = ClientSettings(batch_size=4, steps=3, optimizer=SGD(name="sgd", rate=0.05))
+    (way,) = candidates(CelebACNN(name="celeba_cnn"), client, "cpu", 20, 610, StepWishes(form="stacked"))
+    assert way.clients == 5
