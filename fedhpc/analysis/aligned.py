@@ -1,6 +1,21 @@
 """Tables as plain text."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Laid:
+    """A table's words, however they are shown: the first ``names`` columns are names, the others numbers. Where it is
+    ``grouped``, a line whose first cell is empty belongs to the group above it."""
+
+    headings: Sequence[str]
+    lines: Sequence[Sequence[str]]
+    names: int
+    grouped: bool = True
+
+    def __str__(self) -> str:
+        return aligned(self.headings, self.lines, self.names, self.grouped)
 
 
 def aligned(headings: Sequence[str], lines: Sequence[Sequence[str]], names: int, grouped: bool = True) -> str:

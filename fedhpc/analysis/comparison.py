@@ -11,19 +11,28 @@ import xarray as xr
 from fedhpc.analysis.rank_correlation import kendall_tau
 from fedhpc.analysis.reaching import at_evaluation, first_evaluation, last_evaluation
 from fedhpc.analysis.spread import Spread, spread
-from fedhpc.published import RELATIVE_TIME, Published, PublishedTable
+from fedhpc.published import RELATIVE_TIME, Interval, Published, PublishedTable
 
 QUANTITIES: Mapping[str, Literal["points", "ratio"]] = {
     "straggler_accuracy": "points",
     "total_accuracy": "points",
+    "top5_accuracy": "points",
+    "balanced_accuracy": "points",
+    "dice": "points",
+    "perplexity": "ratio",
     "time": "ratio",
     "client_trips": "ratio",
     "client_updates": "ratio",
     RELATIVE_TIME: "ratio",
     "top_accuracy": "points",
+    "top_dice": "points",
+    "top_balanced_accuracy": "points",
     "round_length": "ratio",
 }
 """What is compared where the table has a column of that name -> how."""
+
+_HIGHEST_OF = {"top_accuracy": "total_accuracy", "top_dice": "dice", "top_balanced_accuracy": "balanced_accuracy"}
+"""What is the highest of a run's evaluations -> of which measure."""
 
 _ORDERED_BY = "straggler_accuracy"
 
@@ -31,7 +40,7 @@ _ORDERED_BY = "straggler_accuracy"
 @dataclass(frozen=True)
 class Compared:
     """One figure of the table, and ours, both in the table's units; infinite where a target was never reached.
-    ``trials`` are those behind ours."""
+    ``trials`` are those behind ours. ``interval`` is printed beside the paper's figure, None where it prints none."""
 
     algorithm: str
     row: str
@@ -40,6 +49,27 @@ class Compared:
     ours: Spread
     trials: int
     published: float
+    interval: Interval | None = None
+
+    @property
+    def beyond(self) -> float | None:
+        """By how much ours lies outside the interval, below it where that is negative; 0 inside: percentage points of
+        an accuracy, else a share of the interval's end. Our median is held against the paper's interval or, where it
+        prints none, the paper's figure against ours. None where there is nothing to hold against it.
+        """
+        if self.interval is not None:
+            low, high = self.interval
+            least, most = self.ours.median - high, self.ours.median - low
+            ends = high, low
+        else:
+            low, high = self.ours.low, self.ours.high
+            least, most = low - self.published, high - self.published
+            ends = self.published, self.published
+        if not self.trials or not np.isfinite([self.ours.median, self.published, low, high]).all():
+            return None
+        # Rounding in the units of the table is no distance.
+        outside, end = (least, ends[0]) if least > 1e-9 else (most, ends[1]) if most < -1e-9 else (0.0, 1.0)
+        return outside if QUANTITIES[self.quantity] == "points" else outside / end if end else None
 
     @property
     def ratio(self) -> float | None:
@@ -112,7 +142,9 @@ def compare(dataset: xr.Dataset, published: Published, table: PublishedTable) ->
             column = table.columns[quantity]
             trials = measured.values / column.factor
             there = trials[~np.isnan(trials)]
-            figures.append(Compared(algorithm, row, quantity, column.units, spread(there), there.size, printed))
+            interval = table.interval(row, quantity)
+            ours = spread(there)
+            figures.append(Compared(algorithm, row, quantity, column.units, ours, there.size, printed, interval))
     return Comparison(published, table, figures, _order(figures, table) or _order_of_times(figures, published))
 
 
@@ -136,8 +168,8 @@ def _measured(
         own_position = position.sel(algorithm=algorithm)
         time, rounds = (at_evaluation(own[name], own_position) for name in ("time", "server_updates"))
         return time / rounds / own["deadline"]
-    if quantity == "top_accuracy":
-        return own["total_accuracy"].max("evaluation") if "total_accuracy" in own.variables else None
+    if (measure := _HIGHEST_OF.get(quantity)) is not None:
+        return own[measure].max("evaluation") if measure in own.variables else None
     return at_evaluation(own[quantity], position.sel(algorithm=algorithm)) if quantity in own.variables else None
 
 

@@ -7,16 +7,26 @@ from itertools import groupby
 
 import numpy as np
 
-from fedhpc.analysis.aligned import aligned
+from fedhpc.analysis.aligned import Laid
 from fedhpc.analysis.comparison import Compared, Comparison, Order
+from fedhpc.analysis.spread import kind_of, kinds_of
 from fedhpc.published import RELATIVE_TIME
+
+INTERVAL_HEADING = "against the interval"
+INSIDE, ABOVE, BELOW = "inside", "above", "below"
+"""How the marks of that column begin."""
 
 
 def format_comparisons(comparisons: Sequence[Comparison]) -> str:
-    """Plain text, a chapter a table: ours as ``median [min, max]`` over trials, the paper's figure, and ours against it
-    as a ratio or in percentage points; then the order of rows, and the notes on the table."""
-    chapters = groupby(comparisons, lambda comparison: comparison.published.table)
-    return "\n".join(_chapter(list(of_table)) for _, of_table in chapters)
+    """Plain text, a chapter a table: ours as ``median [low, high]`` over trials, the paper's figure, ours against it
+    as a ratio or in percentage points, and whether it lies outside the interval; then the order of rows, and the
+    notes on the table."""
+    return "\n".join(_chapter(of_table) for of_table in by_table(comparisons))
+
+
+def by_table(comparisons: Sequence[Comparison]) -> list[list[Comparison]]:
+    """Those beside one another that are of one table."""
+    return [list(of_table) for _, of_table in groupby(comparisons, lambda comparison: comparison.published.table)]
 
 
 def csv_comparisons(comparisons: Sequence[Comparison]) -> str:
@@ -24,14 +34,17 @@ def csv_comparisons(comparisons: Sequence[Comparison]) -> str:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     names = ["table", "scenario", "at", "algorithm", "published_row", "quantity", "units"]
-    table.writerow([*names, "ours_median", "ours_min", "ours_max", "trials", "published", "ratio", "points"])
+    against = ["published", "published_low", "published_high", "ratio", "points", "beyond_interval"]
+    table.writerow([*names, "ours_median", "ours_low", "ours_high", "interval", "trials", *against])
     for comparison in comparisons:
         cell = [comparison.published.table, comparison.published.scenario, _at(comparison)]
         for figure in comparison.figures:
             ours = [_empty(number) for number in (figure.ours.median, figure.ours.low, figure.ours.high)]
             names = [figure.algorithm, figure.row, figure.quantity, figure.units]
-            against = [_empty(number) for number in (figure.ratio, figure.points)]
-            table.writerow([*cell, *names, *ours, figure.trials, figure.published, *against])
+            low, high = figure.interval or (None, None)
+            numbers = [_empty(number) for number in (low, high, figure.ratio, figure.points, figure.beyond)]
+            kind = kind_of(figure.trials) if figure.trials else ""
+            table.writerow([*cell, *names, *ours, kind, figure.trials, figure.published, *numbers])
     return text.getvalue()
 
 
@@ -39,21 +52,45 @@ def _chapter(comparisons: Sequence[Comparison]) -> str:
     table = comparisons[0].table
     text = f"{table.paper}, Table {table.table}\n{table.caption}\n\n"
     text += "\n".join(_paragraph(comparison) for comparison in comparisons)
-    if table.notes:
-        text += "\n" + "".join(f"Note: {note}\n" for note in table.notes)
-    return text
+    return f"{text}\n{closing_remarks(comparisons)}"
+
+
+def closing_remarks(comparisons: Sequence[Comparison]) -> str:
+    """What the intervals beside a table are, and the notes on it."""
+    trials = [figure.trials for comparison in comparisons for figure in comparison.figures]
+    text = (
+        f"In brackets {kinds_of(trials)}, and the paper's interval where it prints one. The mark says whether our "
+        "median lies inside the paper's interval or, where the paper prints none, whether the paper's figure lies "
+        "inside ours.\n"
+    )
+    return text + "".join(f"Note: {note}\n" for note in comparisons[0].table.notes)
 
 
 def _paragraph(comparison: Comparison) -> str:
-    text = f"Beside scenario {comparison.published.scenario}, {_where(comparison)}:\n"
+    text = f"{comparison_heading(comparison)}:\n"
     if not comparison.figures:
         return text + "nothing that the table holds is measured here\n"
-    text += aligned(
-        ["algorithm", "the paper's row", "quantity", "ours", "the paper's", "against it", "trials"],
+    return f"{text}{comparison_laid(comparison)}{comparison_remarks(comparison)}"
+
+
+def comparison_heading(comparison: Comparison) -> str:
+    """What is beside what, and where."""
+    return f"Beside scenario {comparison.published.scenario}, {_where(comparison)}"
+
+
+def comparison_laid(comparison: Comparison) -> Laid:
+    """The figures as words, a line each."""
+    return Laid(
+        ["algorithm", "the paper's row", "quantity", "ours", "the paper's", "against it", INTERVAL_HEADING, "trials"],
         [_line(comparison.figures, index) for index in range(len(comparison.figures))],
         names=3,
         grouped=False,
     )
+
+
+def comparison_remarks(comparison: Comparison) -> str:
+    """How far the paper's order holds."""
+    text = ""
     relative = [figure for figure in comparison.figures if figure.quantity == RELATIVE_TIME]
     if relative and not any(figure.trials for figure in relative):
         text += f"No trial of {comparison.published.relative_to} is finished and got there, to be relative to.\n"
@@ -74,8 +111,9 @@ def _line(figures: Sequence[Compared], index: int) -> list[str]:
         figure.row if first else "",
         f"{figure.quantity.replace('_', ' ')}, {figure.units}",
         _spread(figure),
-        _number(figure, figure.published),
+        _printed(figure),
         _against(figure),
+        _marked(figure),
         str(figure.trials),
     ]
 
@@ -105,7 +143,7 @@ def _spread(figure: Compared) -> str:
     if not figure.trials:
         return "-"
     median, low, high = (_number(figure, value) for value in (figure.ours.median, figure.ours.low, figure.ours.high))
-    return f"{median} [{low}, {high}]"
+    return median if figure.trials == 1 else f"{median} [{low}, {high}]"
 
 
 def _number(figure: Compared, value: float) -> str:
@@ -114,6 +152,30 @@ def _number(figure: Compared, value: float) -> str:
     if figure.quantity in (RELATIVE_TIME, "round_length"):
         return f"{value:.2f}"
     return f"{value:,.0f}" if abs(value) >= 1000 and figure.ratio is not None else f"{value:.1f}"
+
+
+def _printed(figure: Compared) -> str:
+    text = _number(figure, figure.published)
+    if figure.interval is None:
+        return text
+    low, high = (_number(figure, end) for end in figure.interval)
+    return f"{text} [{low}, {high}]"
+
+
+def _marked(figure: Compared) -> str:
+    if figure.beyond is None:
+        return "-"
+    if figure.beyond == 0:
+        return INSIDE
+    where = ABOVE if figure.beyond > 0 else BELOW
+    if figure.points is not None:
+        return f"{where} by {_distance(abs(figure.beyond), 1)} points"
+    return f"{where} by {_distance(100 * abs(figure.beyond), 0)} %"
+
+
+def _distance(far: float, digits: int) -> str:
+    # What is outside is nowhere told to be outside by 0.
+    return f"{far:.{digits}f}" if far >= 0.5 * 10**-digits else f"{far:.1g}"
 
 
 def _against(figure: Compared) -> str:

@@ -20,7 +20,7 @@ MOST_CLIENTS = 60
 
 MOST_CLASSES = 100
 
-_COLOUR = "#0072B2"
+_COLOUR, _STRAGGLERS = "#0072B2", "#D55E00"
 _PITCH = 0.45  # inches between two clients, and between two classes, where there is room
 _WIDEST, _HIGHEST = 12.0, 10.0  # inches
 _FILLED = 0.92  # of the pitch, by the largest marker
@@ -36,25 +36,38 @@ def partition_figure(
     class_names: Sequence[str],
     title: str,
     path: Path,
+    stragglers: NDArray[np.bool_] | None = None,
 ) -> None:
     """Draws ``counts``, the training examples of each client and class, int64 [clients, classes], as a file of one of
     ``SUFFIXES``: clients along x, classes along y, and a marker whose area is the number of examples; of many clients
-    or classes, how many clients hold how many examples (empty ones left out) and how many classes."""
-    figure = drawn(counts, client_names, class_names, title)
+    or classes, how many clients hold how many examples (empty ones left out) and how many classes. ``stragglers``:
+    bool [clients], who is drawn in another colour, None where nobody is."""
+    figure = drawn(counts, client_names, class_names, title, stragglers)
     with replacing(path) as temporary:
         figure.savefig(temporary, format=path.suffix[1:].lower(), bbox_inches="tight")
 
 
-def drawn(counts: NDArray[np.int64], client_names: Sequence[str], class_names: Sequence[str], title: str) -> "Figure":
+def drawn(
+    counts: NDArray[np.int64],
+    client_names: Sequence[str],
+    class_names: Sequence[str],
+    title: str,
+    stragglers: NDArray[np.bool_] | None = None,
+) -> "Figure":
     """``partition_figure`` before it is written, for a notebook to show or change."""
     clients, classes = counts.shape
     if clients > MOST_CLIENTS or classes > MOST_CLASSES:
         return _distributions(counts, title)
-    return _markers(counts, client_names, class_names, title)
+    of_client = np.where(stragglers if stragglers is not None else np.zeros(clients, bool), _STRAGGLERS, _COLOUR)
+    return _markers(counts, client_names, class_names, title, of_client)
 
 
 def _markers(
-    counts: NDArray[np.int64], client_names: Sequence[str], class_names: Sequence[str], title: str
+    counts: NDArray[np.int64],
+    client_names: Sequence[str],
+    class_names: Sequence[str],
+    title: str,
+    colours: NDArray[np.str_],
 ) -> "Figure":
     # Not pyplot: it would look for a display and keep every figure.
     from matplotlib.figure import Figure
@@ -69,14 +82,15 @@ def _markers(
     largest = max(int(counts.max()), 1)
     area = (_FILLED * pitch * _POINTS) ** 2 / largest
     client, label = np.nonzero(counts)
-    panel.scatter(client, label, s=area * counts[client, label], color=_COLOUR, linewidths=0)
+    panel.scatter(client, label, s=area * counts[client, label], c=colours[client], linewidths=0)
     panel.set_xlim(-0.5, clients - 0.5)
     panel.set_ylim(-0.5, classes - 0.5)
     _name(panel, "x", "client", client_names, pitch)
     _name(panel, "y", "class", class_names, pitch)
     panel.grid(color="0.92", linewidth=0.6)
     panel.set_axisbelow(True)
-    panel.set_title(title, loc="left", fontsize=9)
+    told = f"{title}\nin orange the straggler clients" if (colours == _STRAGGLERS).any() else title
+    panel.set_title(told, loc="left", fontsize=9)
     shown = _round_counts(largest)
     panel.legend(
         [panel.scatter([], [], s=area * count, color=_COLOUR, linewidths=0) for count in shown],

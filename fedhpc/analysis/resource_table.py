@@ -1,4 +1,4 @@
-"""What learning cost the learners, as RELAY's section 5.2 counts it: the time that all clients spent, and how much of
+"""What learning cost the clients, as RELAY's section 5.2 counts it: the time that all clients spent, and how much of
 it came to nothing."""
 
 import csv
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from fedhpc.analysis.aligned import aligned
+from fedhpc.analysis.aligned import Laid
 from fedhpc.analysis.reaching import at_evaluation, at_the_end, first_evaluation, last_evaluation
-from fedhpc.analysis.resources import wasted_share
+from fedhpc.analysis.resources import COUNTED, wasted_share
 from fedhpc.analysis.target_table import Target, TargetCount, time_told
 from fedhpc.analysis.time_unit import VIRTUAL_HOURS, TimeUnit
 
@@ -91,15 +91,16 @@ def resource_table(dataset: xr.Dataset, target: Target | None = None) -> list[Re
     return rows
 
 
-def format_resource_table(
+def resource_laid(
     rows: Sequence[ResourceRow],
     target: Target | None = None,
-    learner_unit: TimeUnit = VIRTUAL_HOURS,
+    client_unit: TimeUnit = VIRTUAL_HOURS,
     unit: TimeUnit = VIRTUAL_HOURS,
-) -> str:
-    """Plain text: the clients' time in ``learner_unit``, and time in ``unit``. With a target, ``> what was spent``
+) -> Laid:
+    """As words: the clients' time in ``client_unit``, and time in ``unit``. With a target, ``> what was spent``
     stands where half of the trials or more never got there."""
-    headings = ["scenario", "algorithm", f"learner time used ({learner_unit.name})", "wasted", "wasted %", "clients"]
+    headings = ["scenario", "algorithm", f"client time used ({client_unit.name})", "wasted", "wasted %"]
+    headings.append("clients heard")
     has_accuracy = rows[0].total_accuracy is not None
     headings += ["total accuracy %"] if has_accuracy else []
     headings += [f"used to {target}", f"{unit.name} to it", "reached"] if target else []
@@ -107,24 +108,31 @@ def format_resource_table(
     for index, row in enumerate(rows):
         first = index == 0 or rows[index - 1].scenario != row.scenario
         line = [row.scenario if first else "", row.algorithm]
-        line += [_told(3600 * hours, learner_unit) for hours in (row.used_hours, row.wasted_hours)]
+        line += [_told(3600 * hours, client_unit) for hours in (row.used_hours, row.wasted_hours)]
         line += [_number(100 * row.wasted_share, ".1f"), _number(row.unique_clients, ",.0f")]
         if row.total_accuracy is not None:
             line.append(_number(100 * row.total_accuracy, ".1f"))
         if row.to_target is not None:
-            line += [time_told(row.to_target.used_hours, learner_unit), time_told(row.to_target.hours, unit)]
+            line += [time_told(row.to_target.used_hours, client_unit), time_told(row.to_target.hours, unit)]
             line.append(f"{row.to_target.reached}/{row.finished}")
         line.append(f"{row.trials}" if row.finished == row.trials else f"{row.finished}/{row.trials}")
         lines.append(line)
-    return aligned([*headings, "trials"], lines, names=2)
+    return Laid([*headings, "trials"], lines, names=2)
+
+
+def resource_note(dataset: xr.Dataset) -> str:
+    """What the columns count, and that nothing was wasted in any trial where that is so: why there is no figure of
+    it."""
+    nothing = "Nothing was wasted: every update that came in was used. "
+    return f"{'' if (dataset['resource_wasted'] > 0).any() else nothing}{COUNTED}\n"
 
 
 def csv_resource_table(rows: Sequence[ResourceRow], target: Target | None = None) -> str:
     """The same as comma-separated values: shares and accuracies as fractions, empty where there is no such figure."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    headings = ["scenario", "algorithm", "used_learner_hours", "wasted_learner_hours", "wasted_share", "unique_clients"]
-    to_target = ["metric", "target", "used_learner_hours_to_target", "virtual_hours_to_target", "trials_reached"]
+    headings = ["scenario", "algorithm", "used_client_hours", "wasted_client_hours", "wasted_share", "unique_clients"]
+    to_target = ["metric", "target", "used_client_hours_to_target", "virtual_hours_to_target", "trials_reached"]
     headings += ["total_accuracy", *(to_target if target else [])]
     table.writerow([*headings, "trials_finished", "trials_planned"])
     for row in rows:

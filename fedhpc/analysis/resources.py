@@ -1,6 +1,12 @@
-"""What learning costs the learners (RELAY: Abdelmoniem et al. 2021): how much of their time came to nothing."""
+"""What learning costs the clients (RELAY: Abdelmoniem et al. 2021): how much of their time came to nothing."""
 
 import xarray as xr
+
+COUNTED = (
+    "A client's time counts from its download to its upload, and not while it idles; what is still under way when a "
+    "run ends is neither in what was used nor in what was wasted."
+)
+"""What the clients' time is, for whoever compares algorithms by it."""
 
 
 def wasted_share(dataset: xr.Dataset) -> xr.DataArray:
@@ -11,5 +17,5 @@ def wasted_share(dataset: xr.Dataset) -> xr.DataArray:
     return (
         (wasted / used)
         .where(used != 0, 0.0)
-        .assign_attrs(units="1", long_name="share of learner time whose client update was never used")
+        .assign_attrs(units="1", long_name="share of client time whose client update was never used")
     )

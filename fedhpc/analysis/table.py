@@ -8,23 +8,24 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from fedhpc.analysis.aligned import aligned
+from fedhpc.analysis.aligned import Laid
+from fedhpc.analysis.measures import MEASURES, measured
 from fedhpc.analysis.reaching import at_evaluation, last_evaluation
-from fedhpc.analysis.spread import Spread, spread
+from fedhpc.analysis.spread import Spread, kind_of, kinds_of, spread
 from fedhpc.analysis.time_unit import VIRTUAL_HOURS, TimeUnit
-
-MEASURES = {"straggler_accuracy": "straggler accuracy %", "total_accuracy": "total accuracy %"}
-"""Variables that the table shows at the last evaluation -> their headings."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One algorithm under one scenario. ``measures`` are fractions, by the names in ``MEASURES``."""
+    """One algorithm under one scenario. ``measures`` are in the dataset's units (fractions, but for perplexity),
+    by the names in ``MEASURES``. ``diverged``: trials whose last loss is no finite number; the accuracies of such a
+    model are those of the class that ``argmax`` falls on."""
 
     scenario: str
     algorithm: str
     measures: Mapping[str, Spread]
     virtual_hours: float
+    diverged: int
     finished: int
     trials: int
 
@@ -40,32 +41,59 @@ def closing_table(dataset: xr.Dataset) -> list[Row]:
 
 
 def format_table(rows: list[Row], unit: TimeUnit = VIRTUAL_HOURS) -> str:
-    """Plain text: accuracies in percent as ``median [min, max]`` over trials, the median time in ``unit``, and trials
-    as ``finished/planned`` where some are missing."""
-    headings = ["scenario", "algorithm", *(MEASURES[name] for name in rows[0].measures), unit.name, "trials"]
+    """Plain text of ``table_laid``, and which spread its brackets hold."""
+    return f"{table_laid(rows, unit)}{table_note(rows)}"
+
+
+def table_note(rows: list[Row]) -> str:
+    """Lines that say what stands in brackets, and whose accuracies mean nothing; empty where nothing is measured."""
+    if not rows[0].measures:
+        return ""
+    trials = [row.finished for row in rows if row.finished > 1]
+    lines = [
+        f"Medians at the ends of the runs; in brackets {kinds_of(trials)}."
+        if trials
+        else "Where the runs end; of one trial each, so that there is no range."
+    ]
+    lines += [
+        f"{row.algorithm} diverged under {row.scenario} in {row.diverged} of {row.finished} trials (a loss that is no "
+        "finite number): their accuracies mean nothing."
+        for row in rows
+        if row.diverged
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def table_laid(rows: list[Row], unit: TimeUnit = VIRTUAL_HOURS) -> Laid:
+    """Accuracies in percent as ``median [low, high]`` over trials, without brackets where there is one trial; the
+    median time in ``unit``; and trials as ``finished/planned`` where some are missing."""
+    headings = ["scenario", "algorithm", *(MEASURES[name].label for name in rows[0].measures), unit.name, "trials"]
     lines = [
         [
             row.scenario if index == 0 or rows[index - 1].scenario != row.scenario else "",
             row.algorithm,
-            *(_percent(measure) for measure in row.measures.values()),
+            *(_told(MEASURES[name].factor, one, row.finished) for name, one in row.measures.items()),
             "-" if np.isnan(row.virtual_hours) else unit.told(3600 * row.virtual_hours),
             f"{row.trials}" if row.finished == row.trials else f"{row.finished}/{row.trials}",
         ]
         for index, row in enumerate(rows)
     ]
-    return aligned(headings, lines, names=2)
+    return Laid(headings, lines, names=2)
 
 
 def csv_table(rows: list[Row]) -> str:
-    """The same as comma-separated values; accuracies as fractions, empty where no trial is finished."""
-    measures = [f"{name}_{value}" for name in rows[0].measures for value in ("median", "min", "max")]
+    """The same as comma-separated values; accuracies as fractions, empty where no trial is finished. ``interval`` says
+    what ``low`` and ``high`` are."""
+    measures = [f"{name}_{value}" for name in rows[0].measures for value in ("median", "low", "high")]
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(["scenario", "algorithm", *measures, "virtual_hours_median", "trials_finished", "trials_planned"])
+    table.writerow(
+        ["scenario", "algorithm", *measures, "virtual_hours_median", "interval", "trials_finished", "trials_planned"]
+    )
     for row in rows:
         spreads = [value for one in row.measures.values() for value in (one.median, one.low, one.high)]
         numbers = ["" if np.isnan(value) else value for value in (*spreads, row.virtual_hours)]
-        table.writerow([row.scenario, row.algorithm, *numbers, row.finished, row.trials])
+        table.writerow([row.scenario, row.algorithm, *numbers, kind_of(row.finished), row.finished, row.trials])
     return text.getvalue()
 
 
@@ -80,14 +108,21 @@ def _row(runs: xr.Dataset, scenario: str, algorithm: str) -> Row:
     return Row(
         scenario,
         algorithm,
-        {name: at_the_end(runs[name]) for name in MEASURES if name in runs},
+        {name: at_the_end(runs[name]) for name in measured(runs)},
         at_the_end(runs["time"]).median / 3600,
+        _diverged(runs, last) if "loss" in runs else 0,
         int(finished.sum()),
         finished.size,
     )
 
 
-def _percent(measure: Spread) -> str:
+def _diverged(runs: xr.Dataset, last: xr.DataArray) -> int:
+    return int((~np.isfinite(at_evaluation(runs["loss"], last)) & (last >= 0)).sum())
+
+
+def _told(factor: float, measure: Spread, trials: int) -> str:
     if np.isnan(measure.median):
         return "-"
-    return f"{100 * measure.median:.1f} [{100 * measure.low:.1f}, {100 * measure.high:.1f}]"
+    if trials == 1:  # which has no range
+        return f"{factor * measure.median:.1f}"
+    return f"{factor * measure.median:.1f} [{factor * measure.low:.1f}, {factor * measure.high:.1f}]"

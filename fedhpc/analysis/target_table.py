@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from fedhpc.analysis.aligned import aligned
+from fedhpc.analysis.aligned import Laid
 from fedhpc.analysis.reaching import at_evaluation, last_evaluation, reaching
 from fedhpc.analysis.time_unit import VIRTUAL_HOURS, TimeUnit
 from fedhpc.published import Milestone
@@ -78,8 +78,8 @@ def target_table(dataset: xr.Dataset, target: Target) -> list[TargetRow]:
     return rows
 
 
-def format_target_table(rows: list[TargetRow], target: Target, unit: TimeUnit = VIRTUAL_HOURS) -> str:
-    """Plain text: medians over trials, ``> what was spent`` where half of them or more never got there, and how many of
+def target_laid(rows: list[TargetRow], target: Target, unit: TimeUnit = VIRTUAL_HOURS) -> Laid:
+    """As words: medians over trials, ``> what was spent`` where half of them or more never got there, and how many of
     the finished trials did. Times are in ``unit``."""
     headings = ["scenario", "algorithm", f"client trips to {target}", unit.name, "reached"]
     lines = [
@@ -92,7 +92,7 @@ def format_target_table(rows: list[TargetRow], target: Target, unit: TimeUnit = 
         ]
         for index, row in enumerate(rows)
     ]
-    return aligned(headings, lines, names=2)
+    return Laid(headings, lines, names=2)
 
 
 def csv_target_table(rows: list[TargetRow], target: Target) -> str:

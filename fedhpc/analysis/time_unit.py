@@ -24,10 +24,13 @@ class TimeUnit(NamedTuple):
 VIRTUAL_HOURS = TimeUnit("virtual hours", _HOUR)
 
 
+def unit_for(longest: float, kind: str = "virtual ") -> TimeUnit:
+    """The unit for times of which the longest has so many seconds."""
+    return TimeUnit(f"{kind}hours", _HOUR) if longest >= _HOUR else TimeUnit(f"{kind}seconds", 1.0)
+
+
 def time_unit(dataset: xr.Dataset, of: str = "time") -> TimeUnit:
     """That of an experiment (``open_experiment``) for its variable ``of``, by the largest of any run; virtual unless
     its clock was real."""
     kind = "" if dataset.attrs.get("clock") == "wall" else "virtual "
-    times = dataset[of].values
-    is_long = np.nanmax(times, initial=0.0) >= _HOUR
-    return TimeUnit(f"{kind}hours", _HOUR) if is_long else TimeUnit(f"{kind}seconds", 1.0)
+    return unit_for(float(np.nanmax(dataset[of].values, initial=0.0)), kind)

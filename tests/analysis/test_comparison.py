@@ -178,6 +178,22 @@ def test_times_relative_to_another_algorithms_trial_by_trial() -> None:
     assert by_row["Fourth", "relative_time"].ours == Spread(1, 0.5, 1.5)
 
 
+@pytest.mark.parametrize("measure", ["dice", "balanced_accuracy"])
+def test_the_highest_of_a_runs_evaluations(measure: str) -> None:
+    table = PublishedTable.model_validate(
+        {
+            "paper": "P",
+            "table": 1,
+            "caption": "C",
+            "columns": {f"top_{measure}": PERCENT},
+            "rows": {"R": {f"top_{measure}": 80}},
+        }
+    )
+    runs = experiment({("a", "slow"): [{"time": [0, 1, 2], measure: [0.5, 0.9, 0.7]}]})
+    (figure,) = compare(runs, Published(table="t", scenario="slow", rows={"a": "R"}), table).figures
+    assert (figure.ours.median, figure.points) == (pytest.approx(90), pytest.approx(10))
+
+
 def test_the_papers_order_of_times() -> None:
     order = compare(LEARNERS, relative(), RELATIVE).order
     assert order is not None
@@ -189,8 +205,8 @@ def test_the_papers_order_of_times() -> None:
 
 def test_relative_times_as_text() -> None:
     text = " ".join(format_comparisons([compare(LEARNERS, relative(), RELATIVE)]).split())
-    assert "c Third relative time, 1 never [0.50, never] never - 2" in text
-    assert "b Second relative time, 1 1.38 [0.75, 2.00] 1.50 x 0.917 2" in text
+    assert "c Third relative time, 1 never [0.50, never] never - - 2" in text
+    assert "b Second relative time, 1 1.38 [0.75, 2.00] 1.50 x 0.917 inside 2" in text
     assert (
         "Order by relative time: Kendall's tau 0.91. Of 3 pairs that the paper tells apart, 2 stand in its order"
         in text
@@ -233,14 +249,14 @@ def test_as_text() -> None:
         "Four algorithms",
         "",
         "Beside scenario slow, where the runs end:",
-        "algorithm the paper's row quantity ours the paper's against it trials",
-        "a First straggler accuracy, % 75.0 [50.0, 80.0] 80.0 -5.0 points 3",
-        "time, ks 5.0 [4.0, 6.0] 4.0 x 1.250 3",
-        "b Second straggler accuracy, % 81.2 [81.2, 81.2] 76.0 +5.2 points 1",
-        "time, ks 2.0 [2.0, 2.0] 2.0 x 1.000 1",
-        "c Third straggler accuracy, % 12.5 [12.5, 12.5] 60.0 -47.5 points 1",
-        "d Fourth straggler accuracy, % 31.2 [25.0, 37.5] 40.0 -8.8 points 2",
-        "time, ks 2.5 [2.0, 3.0] 1.0 x 2.500 2",
+        "algorithm the paper's row quantity ours the paper's against it against the interval trials",
+        "a First straggler accuracy, % 75.0 [50.0, 80.0] 80.0 [75.0, 85.0] -5.0 points inside 3",
+        "time, ks 5.0 [4.0, 6.0] 4.0 x 1.250 inside 3",
+        "b Second straggler accuracy, % 81.2 76.0 [74.0, 78.0] +5.2 points above by 3.2 points 1",
+        "time, ks 2.0 2.0 x 1.000 inside 1",
+        "c Third straggler accuracy, % 12.5 60.0 [50.0, 70.0] -47.5 points below by 37.5 points 1",
+        "d Fourth straggler accuracy, % 31.2 [25.0, 37.5] 40.0 [30.0, 45.0] -8.8 points inside 2",
+        "time, ks 2.5 [2.0, 3.0] 1.0 x 2.500 above by 100 % 2",
         "Order by straggler accuracy: Kendall's tau 0.33. Of 5 pairs that the paper's intervals tell apart, 4 stand in "
         "its order here.",
         "First above Third: holds (+62.5 points)",
@@ -250,12 +266,15 @@ def test_as_text() -> None:
         "Third above Fourth: does not hold (-18.8 points)",
         "",
         "Beside scenario slow, at the first evaluation with time of 2000 or more:",
-        "algorithm the paper's row quantity ours the paper's against it trials",
-        "a First straggler accuracy, % 50.0 [50.0, 80.0] 80.0 -30.0 points 3",
-        "time, ks 5.0 [2.0, 6.0] 4.0 x 1.250 3",
-        "e Second straggler accuracy, % - 76.0 - 0",
-        "time, ks - 2.0 - 0",
+        "algorithm the paper's row quantity ours the paper's against it against the interval trials",
+        "a First straggler accuracy, % 50.0 [50.0, 80.0] 80.0 [75.0, 85.0] -30.0 points below by 25.0 points 3",
+        "time, ks 5.0 [2.0, 6.0] 4.0 x 1.250 inside 3",
+        "e Second straggler accuracy, % - 76.0 [74.0, 78.0] - - 0",
+        "time, ks - 2.0 - - 0",
         "",
+        "In brackets the range over trials, and the paper's interval where it prints one. The mark says whether our "
+        "median lies inside the paper's interval or, where the paper prints none, whether the paper's figure lies "
+        "inside ours.",
         "Note: Fourth is odd.",
     ]
 
@@ -272,12 +291,16 @@ def test_as_csv() -> None:
         "quantity": "time",
         "units": "ks",
         "ours_median": "5.0",
-        "ours_min": "4.0",
-        "ours_max": "6.0",
+        "ours_low": "4.0",
+        "ours_high": "6.0",
+        "interval": "range",
         "trials": "3",
         "published": "4.0",
+        "published_low": "",
+        "published_high": "",
         "ratio": "1.25",
         "points": "",
+        "beyond_interval": "0.0",
     }
     assert (lines[0]["ratio"], lines[0]["points"]) == ("", "-5.0")
     assert (lines[2]["at"], lines[2]["ours_median"], lines[2]["points"]) == ("time=5", "", "")

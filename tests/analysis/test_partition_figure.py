@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.collections import PathCollection
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from fedhpc.analysis.partition_figure import drawn, partition_figure
@@ -31,6 +32,17 @@ def test_a_markers_area_is_the_number_of_examples(clients: int, classes: int) ->
     assert areas.max() ** 0.5 < min(width / clients, height / classes)
     assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("client", "class")
     assert figure.axes[0].get_title(loc="left") == "a title"
+
+
+def test_straggler_clients_are_of_another_colour() -> None:
+    counts = np.array([[3, 0], [1, 2], [5, 5]])
+    figure = drawn(counts, names(3), names(2), "a title", np.array([False, True, False]))
+    of_client = dict(
+        zip(np.asarray(markers(figure).get_offsets())[:, 0], markers(figure).get_facecolors(), strict=True)
+    )
+    assert to_hex(of_client[1]) == "#d55e00"
+    assert {to_hex(of_client[0]), to_hex(of_client[2])} == {"#0072b2"}
+    assert figure.axes[0].get_title(loc="left") == "a title\nin orange the straggler clients"
 
 
 def test_the_legend_shows_counts_by_their_area() -> None:

@@ -9,16 +9,25 @@ from fedhpc.store.run_file import write_run
 from tests.analysis.test_table import small_sweep
 from tests.store.records import null_record, run_path
 
-REPORT = [
-    "accuracy.png",
-    "clients.png",
-    "durations.png",
-    "resources.csv",
-    "resources.png",
-    "resources.txt",
-    "table.csv",
-    "table.txt",
+FIGURES = [
+    "accuracy",
+    "accuracy_over_resources",
+    "clients",
+    "durations",
+    "participation",
+    "relative_time",
+    "rounds",
+    "staleness",
+    "tradeoff",
+    "wasted",
 ]
+OF_LEARNING = ["accuracy", "accuracy_over_resources", "relative_time", "tradeoff"]
+
+
+def files(figures: list[str]) -> list[str]:
+    """Of a report with these figures."""
+    names = {f"{name}.{kind}" for name in figures for kind in ("csv", "pdf", "png")}
+    return sorted(names | {"index.html", "resources.csv", "resources.txt", "table.csv", "table.txt"})
 
 
 def test_a_report_is_a_table_and_a_picture(tmp_path: Path) -> None:
@@ -27,17 +36,16 @@ def test_a_report_is_a_table_and_a_picture(tmp_path: Path) -> None:
     assert "37.5 [25.0, 50.0]" in text
     assert (tmp_path / "report" / "table.txt").read_text() == text
     assert (tmp_path / "report" / "table.csv").read_text().count("\n") == 5
-    assert sorted(file.name for file in (tmp_path / "report").iterdir()) == REPORT
-    assert write_report(tmp_path) == text
+    assert sorted(file.name for file in (tmp_path / "report").iterdir()) == files(FIGURES)
 
 
 def test_a_null_task_has_no_accuracy_to_draw(tmp_path: Path) -> None:
     run = null_record()
     write_run(run_path(tmp_path, run), run)
     write_report(tmp_path)
-    assert sorted(file.name for file in (tmp_path / "report").iterdir()) == [
-        name for name in REPORT if name not in ("accuracy.png", "resources.png")
-    ]
+    assert sorted(file.name for file in (tmp_path / "report").iterdir()) == files(
+        [name for name in FIGURES if name not in OF_LEARNING]
+    )
 
 
 def test_a_folder_without_results_has_no_report(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ import io
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedhpc.analysis.spread import Spread
@@ -63,13 +64,14 @@ def test_medians_and_ranges_over_trials(tmp_path: Path) -> None:
 def test_the_table_as_text(tmp_path: Path) -> None:
     small_sweep(tmp_path)
     assert format_table(closing_table(open_experiment(tmp_path))) == (
-        "scenario  algorithm  straggler accuracy %      total accuracy %  virtual hours  trials\n"
-        "--------  ---------  --------------------  --------------------  -------------  ------\n"
-        "slow      fedavg        37.5 [25.0, 50.0]     75.0 [50.0, 81.2]            3.0       3\n"
-        "          fedbuff       62.5 [50.0, 75.0]     50.0 [50.0, 50.0]            1.5     2/3\n"
+        "scenario  algorithm  straggler accuracy %   total accuracy %  virtual hours  trials\n"
+        "--------  ---------  --------------------  -----------------  -------------  ------\n"
+        "slow      fedavg        37.5 [25.0, 50.0]  75.0 [50.0, 81.2]            3.0       3\n"
+        "          fedbuff       62.5 [50.0, 75.0]  50.0 [50.0, 50.0]            1.5     2/3\n"
         "\n"
-        "even      fedavg        12.5 [12.5, 12.5]  100.0 [100.0, 100.0]            0.5     1/3\n"
-        "          fedbuff                       -                     -              -     0/3\n"
+        "even      fedavg                     12.5              100.0            0.5     1/3\n"
+        "          fedbuff                       -                  -              -     0/3\n"
+        "Medians at the ends of the runs; in brackets the range over trials.\n"
     )
 
 
@@ -81,12 +83,13 @@ def test_the_table_as_csv(tmp_path: Path) -> None:
         "scenario": "slow",
         "algorithm": "fedbuff",
         "straggler_accuracy_median": "0.625",
-        "straggler_accuracy_min": "0.5",
-        "straggler_accuracy_max": "0.75",
+        "straggler_accuracy_low": "0.5",
+        "straggler_accuracy_high": "0.75",
         "total_accuracy_median": "0.5",
-        "total_accuracy_min": "0.5",
-        "total_accuracy_max": "0.5",
+        "total_accuracy_low": "0.5",
+        "total_accuracy_high": "0.5",
         "virtual_hours_median": "1.5",
+        "interval": "range",
         "trials_finished": "2",
         "trials_planned": "3",
     }
@@ -112,4 +115,22 @@ def test_a_null_task_has_virtual_hours_only(tmp_path: Path) -> None:
     rows = closing_table(open_experiment(tmp_path))
     assert rows[0].measures == {}
     assert format_table(rows).splitlines()[0].split() == ["scenario", "algorithm", "virtual", "hours", "trials"]
-    assert csv_table(rows).splitlines()[1] == "per_domain,fedavg,1.0,1,1"
+    assert csv_table(rows).splitlines()[1] == "per_domain,fedavg,1.0,range,1,1"
+
+
+def test_a_model_that_diverged_is_named(tmp_path: Path) -> None:
+    small_sweep(tmp_path)
+    assert "diverged" not in format_table(closing_table(open_experiment(tmp_path)))
+    lost = finished("fedbuff", "slow", 1, 1.0, 0.1, 2.0)
+    lost.evaluations["loss"] = np.array([2.0, np.inf, np.nan])
+    write_run(run_path(tmp_path, lost), lost)
+    note = format_table(closing_table(open_experiment(tmp_path))).splitlines()[-1]
+    assert note.startswith("fedbuff diverged under slow in 1 of 3 trials")
+
+
+def test_one_trial_has_no_range(tmp_path: Path) -> None:
+    one = finished("fedavg", "slow", 0, 0.5, 0.75, 2.0)
+    write_run(run_path(tmp_path, one), one)
+    text = format_table(closing_table(open_experiment(tmp_path)))
+    assert "[" not in text
+    assert text.endswith("Where the runs end; of one trial each, so that there is no range.\n")

@@ -6,7 +6,7 @@ from fedhpc.analysis.target_table import (
     Target,
     TargetCount,
     csv_target_table,
-    format_target_table,
+    target_laid,
     target_table,
 )
 from tests.analysis.datasets import experiment
@@ -50,7 +50,7 @@ def test_a_trial_that_never_gets_there_counts_as_infinitely_long() -> None:
 
 
 def test_as_text() -> None:
-    assert format_target_table(target_table(RUNS, TARGET), TARGET) == (
+    assert str(target_laid(target_table(RUNS, TARGET), TARGET)) == (
         "scenario  algorithm  client trips to total_accuracy 0.75  virtual hours  reached\n"
         "--------  ---------  -----------------------------------  -------------  -------\n"
         "slow      fedavg                                   2,000            2.0      3/3\n"
