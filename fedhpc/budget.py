@@ -9,16 +9,22 @@ from fedhpc.settings import Settings
 MOST_EVALUATIONS = 1_000_000
 
 Unit = Literal["client_updates", "client_trips", "server_updates", "virtual_seconds"]
-Accuracy = Literal["total_accuracy", "straggler_accuracy"]
+Accuracy = Literal["total_accuracy", "straggler_accuracy", "top5_accuracy", "balanced_accuracy", "dice"]
 
 
 class Quality(Protocol):
-    """An evaluation's accuracies, as fractions; None where the task has no straggler classes."""
+    """An evaluation's accuracies, as fractions; None where the task does not measure one."""
 
     @property
     def total_accuracy(self) -> float: ...
     @property
     def straggler_accuracy(self) -> float | None: ...
+    @property
+    def top5_accuracy(self) -> float | None: ...
+    @property
+    def balanced_accuracy(self) -> float | None: ...
+    @property
+    def dice(self) -> float | None: ...
 
 
 class Target(Settings):
@@ -29,7 +35,7 @@ class Target(Settings):
 
     def is_met(self, quality: Quality) -> bool:
         """Whether an evaluation is at or above it."""
-        found = quality.total_accuracy if self.metric == "total_accuracy" else quality.straggler_accuracy
+        found: float | None = getattr(quality, self.metric)
         return found is not None and found >= self.value
 
 

@@ -9,27 +9,31 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import yaml
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from fedhpc.budget import MOST_EVALUATIONS, Budget, Evaluation
+from fedhpc.budget import MOST_EVALUATIONS, Accuracy, Budget, Evaluation
+from fedhpc.data.catalogue import data_sets
 from fedhpc.data.paths import DataMissing, content_of, find_data
 from fedhpc.federation.population import Population
 from fedhpc.federation.schedulers import Algorithm
 from fedhpc.federation.schedulers.everybody import EverybodySettings
 from fedhpc.federation.wall_settings import SILENCE_SECONDS, slowdown_mistakes, wall_mistakes
-from fedhpc.latency.capability import capability_mistakes
+from fedhpc.latency.capability import capability_mistakes, percent_mistakes
 from fedhpc.latency.files import file_mistakes
 from fedhpc.latency.scenario import Scenario
 from fedhpc.mistakes import ExperimentError, sentences
+from fedhpc.models.own_file import find_own
+from fedhpc.models.settings import OwnModule
 from fedhpc.normalization import normalization_mistakes
 from fedhpc.overrides import Overrides, algorithm_with, override_mistakes
 from fedhpc.published import Published
 from fedhpc.settings import Name, Settings
-from fedhpc.task import Classification, NullTask, Task
+from fedhpc.task import Classification, Extra, Learning, NullTask, Task
+from fedhpc.task_work import work_mistakes
 from fedhpc.tuning import Point, Tuning, points, tuning_mistakes
 from fedhpc.yaml_text import read_yaml
 
@@ -123,10 +127,9 @@ class RunSettings(Settings):
 
     def _content(self) -> dict[str, Any]:
         """The settings without the places of files."""
-        paths: Any = {
-            "task": {"data": {"path"}, "partition": {"path"}},
-            "scenario": {"devices": {"path"}, "availability": {"path"}},
-        }
+        paths: Any = {"scenario": {"devices": {"path"}, "availability": {"path"}}}
+        if isinstance(self.task, Learning):
+            paths["task"] = self.task.places_of_files
         settings = self.model_dump(mode="json", exclude=paths)
         if self.clock == "virtual":
             # Nothing of a clock's is part of a virtual run, so that its hash is what it was before there were clocks.
@@ -200,6 +203,8 @@ class Experiment(Settings):
             raise ValueError("target: the null task trains nothing and has no accuracy; remove it")
         if budget.target.metric == "straggler_accuracy" and not task.has_stragglers:
             raise ValueError("target.metric: no straggler classes; name total_accuracy, or add task.stragglers")
+        if budget.target.metric not in task.accuracies:
+            raise ValueError(f"target.metric: {_not_measured(budget.target.metric, task)}")
         return budget
 
     @field_validator("evaluation")
@@ -300,13 +305,15 @@ class Experiment(Settings):
         task = others.data.get("task")
         if tuning is None or task is None:
             return tuning
-        if not isinstance(task, Classification):
+        if not isinstance(task, Learning):
             raise ValueError("the null task trains nothing, so that there is nothing to tune; remove this block")
         if tuning.metric == "straggler_accuracy" and not task.has_stragglers:
             raise ValueError(
                 "metric: straggler_accuracy, but the task has no straggler clients; take total_accuracy or add "
                 "task.stragglers"
             )
+        if tuning.metric != "loss" and tuning.metric not in task.accuracies:
+            raise ValueError(f"metric: {_not_measured(tuning.metric, task)}")
         return tuning
 
     @field_validator("published")
@@ -399,6 +406,7 @@ class Experiment(Settings):
             for mistake in (
                 *slowdown_mistakes(scenario, population),
                 *capability_mistakes(scenario.capability, population),
+                *percent_mistakes(scenario.straggler_percent, population),
                 *file_mistakes(self.located(name)),
             )
         ]
@@ -468,16 +476,24 @@ def _digest(value: Any) -> str:
 
 def _unmeasured(task: Task) -> list[str]:
     """The accuracies that this task's runs lack."""
-    if isinstance(task, NullTask):
-        return ["total_accuracy", "straggler_accuracy"]
-    return [] if task.has_stragglers else ["straggler_accuracy"]
+    return [name for name in get_args(Accuracy) if name not in task.accuracies]
+
+
+def _not_measured(metric: Accuracy, task: Learning) -> str:
+    """Why such an accuracy cannot be asked for, and the mend."""
+    named = isinstance(task, Classification) and metric in get_args(Extra)
+    return (
+        f"the task does not measure {metric}; name {' or '.join(task.accuracies)}"
+        f"{f', or add {metric} to task.metrics' if named else ''}"
+    )
 
 
 def _with_defaults(raw: dict[str, Any]) -> dict[str, Any]:
-    """Algorithms with the file's ``client`` and ``server_optimizer`` defaults filled in, block by block."""
+    """Algorithms with the file's ``client`` and ``server_optimizer`` defaults filled in, block by block; a default that
+    is no block is filled in too, so that it is refused as such and not told as missing."""
     if not isinstance(raw.get("algorithms"), dict):
         return raw
-    defaults = {key: raw[key] for key in ("client", "server_optimizer") if isinstance(raw.get(key), dict)}
+    defaults = {key: raw[key] for key in ("client", "server_optimizer") if raw.get(key) is not None}
     filled = {
         name: _merged(defaults, algorithm) if isinstance(algorithm, dict) else algorithm
         for name, algorithm in raw["algorithms"].items()
@@ -510,6 +526,8 @@ def load_experiment(path: Path) -> Experiment:
     Raises ExperimentError with every mistake at once: each with its key's path, the offending value, what is allowed
     and the nearest known name.
     """
+    if path.is_dir() or not path.exists():
+        raise ExperimentError(path, [_no_file(path)])
     raw = read_yaml(path)
     if not isinstance(raw, dict):
         raise ExperimentError(path, ["the file holds no settings; see configs/experiments/quickstart.yaml"])
@@ -519,14 +537,44 @@ def load_experiment(path: Path) -> Experiment:
         experiment = Experiment.model_validate(filled)
     except ValidationError as error:
         raise ExperimentError(path, [*sentences(error, Experiment, raw, filled), *told]) from None
-    if not told and isinstance(experiment.task, Classification):
-        told = normalization_mistakes(experiment.task.model, experiment.tried())
+    if not told and isinstance(experiment.task, Learning):
+        told = [
+            *normalization_mistakes(experiment.task.model, experiment.tried()),
+            *work_mistakes(experiment.task, experiment.tried()),
+        ]
     if told:
         raise ExperimentError(path, told)
     if told := [*_without_deadline(experiment)]:
         raise ExperimentError(path, told)
+    experiment = _with_own_module_found(experiment, path)
     experiment._file = path.resolve()
     return experiment
+
+
+def _no_file(path: Path) -> str:
+    """What stands in the place of an experiment's file, and the mend."""
+    if (path / "experiment.yaml").is_file():
+        return f"this is a results folder, and an experiment's file is asked for; its own is {path / 'experiment.yaml'}"
+    if path.is_dir():
+        return "this is a folder, and an experiment's file is asked for; name one in it"
+    if str(path) in data_sets():
+        return (
+            "this is a data set of the catalogue, and an experiment's file is asked for; `fedhpc data list` tells of "
+            f"data sets, and `fedhpc data fetch {path}` brings this one"
+        )
+    return "there is no such file" + ("" if path.is_absolute() else f"; looked from {Path.cwd()}")
+
+
+def _with_own_module_found(experiment: Experiment, path: Path) -> Experiment:
+    """Where the model is a module of one's own, the same with the place of its file, which is kept from here on."""
+    task = experiment.task
+    if not isinstance(task, Learning) or not isinstance(task.model, OwnModule) or task.model.file is not None:
+        return experiment
+    try:
+        found = find_own(task.model.module, path.resolve().parent)
+    except ExperimentError as error:
+        raise ExperimentError(path, error.mistakes) from None
+    return experiment.model_copy(update={"task": task.with_files({"model.file": found})})
 
 
 def _without_deadline(experiment: Experiment) -> Iterator[str]:

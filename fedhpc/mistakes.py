@@ -8,7 +8,10 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
+
+from fedhpc.field_words import ours
 
 _QUOTES = "'"
 _NAMES = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
@@ -39,15 +42,58 @@ def sentences(error: ValidationError, model: type[BaseModel], raw: Any, filled: 
     """One sentence a mistake. ``raw`` is the file's content; ``filled`` is what was checked, with defaults copied in.
 
     A mistake in a default shows up in every algorithm that inherits it; it is told once, at the default's own key.
+    Where others inherit it and it is none there, those whose it is are named.
     """
-    told: dict[str, None] = {}
+    told: dict[str, list[_Place]] = {}
     for details in error.errors():
         place = _find(model, filled, details["loc"])
         keys = place.keys
-        if len(keys) > 2 and keys[0] == "algorithms" and not _present(raw, keys) and _present(raw, keys[2:]):
+        if (key := _inherited(details["type"], keys)) and _inherits(raw, filled, str(keys[1]), key):
             keys = keys[2:]
-        told.setdefault(_sentence(".".join(map(str, keys)), details, place))
-    return list(told)
+        of_default = told.setdefault(_sentence(".".join(map(str, keys)), details, place), [])
+        if keys is not place.keys:
+            of_default.append(place)
+    # Of an algorithm whose kind is not known, nothing else was checked.
+    unread = {
+        str(details["loc"][1])
+        for details in error.errors()
+        if details["type"].startswith("union_tag") and details["loc"][0] == "algorithms"
+    }
+    return [_told_of_some(sentence, places, raw, filled, unread) for sentence, places in told.items()]
+
+
+def _inherited(kind: str, keys: Sequence[int | str]) -> Sequence[int | str]:
+    """What an algorithm may have from a default, of a mistake of that kind at ``keys``: a key within the algorithm;
+    empty where that is none. What is missing is missing in its block."""
+    if not keys or keys[0] != "algorithms":
+        return []
+    return keys[2:-1] if kind == "missing" else keys[2:]
+
+
+def _inherits(raw: Any, filled: Any, algorithm: str, key: Sequence[int | str]) -> bool:
+    own = ["algorithms", algorithm, *key]
+    return _present(raw, key) and not _present(raw, own) and _present(filled, own)
+
+
+def _told_of_some(sentence: str, places: list[_Place], raw: Any, filled: Any, unread: set[str]) -> str:
+    """A mistake in a default, of the algorithms in whose ``places`` it is one: with their names, if it is none in
+    others."""
+    if not places:
+        return sentence
+    names = [str(place.keys[1]) for place in places]
+    key = next(key for key in (places[0].keys[2:], places[0].keys[2:-1]) if _present(raw, key))
+    others = [str(name) for name in filled["algorithms"] if name not in unread and name not in names]
+    fitting = [name for name in others if _inherits(raw, filled, name, key)]
+    if not fitting:
+        return sentence
+    default = ".".join(map(str, key))
+    if len(names) == 1:
+        return (
+            f"algorithms.{names[0]}.{sentence}; it has this from the default {default}, which may stay: give it "
+            f"otherwise in algorithms.{names[0]}.{key[0]}"
+        )
+    fits = f"algorithms.{fitting[0]}.{key[0]}" if len(fitting) == 1 else f"those of {', '.join(fitting)}"
+    return f"{sentence}, or move {default} from the default to {fits}: it is a mistake in {', '.join(names)}"
 
 
 def _sentence(path: str, details: ErrorDetails, place: _Place) -> str:
@@ -90,6 +136,12 @@ def _sentence(path: str, details: ErrorDetails, place: _Place) -> str:
             if (tag := _tag(value, place.kinds)) is not None:
                 return f"{path}: {shown} is not allowed; write {{{tag}: {value}}}"
             return f"{path}: {shown} is not allowed; it takes a block of keys{_keys(place.kinds)}"
+        case "list_type":
+            return f"{path}: {shown} is not allowed; write a list: [{value!r}]"
+        case "int_type" if isinstance(value, list):
+            return f"{path}: {shown} is not allowed; it takes a whole number: how many, not which ones"
+        case "string_type" if isinstance(value, int | float):
+            return f'{path}: {shown} is not allowed; write it in quotes: "{value}"'
         case _:
             return f"{path}: {shown} is not allowed: {_plain(details['msg'])}"
 
@@ -101,7 +153,8 @@ def _plain(message: str) -> str:
 
 def nearest(word: str, known: Sequence[str]) -> str:
     """The end of a sentence that names the known word most like this one; empty where none is like it."""
-    close = difflib.get_close_matches(str(word), known, n=1, cutoff=0.5)
+    called = ours(str(word), list(known))
+    close = [called] if called else difflib.get_close_matches(str(word), known, n=1, cutoff=0.5)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
@@ -114,10 +167,34 @@ def _allowed(kinds: list[Any]) -> str:
     choices = [str(value) for kind in kinds if get_origin(kind) is Literal for value in get_args(kind)]
     if choices:
         return f"; allowed: {', '.join(choices)}"
+    if kinds_of_block := _kinds_of_block(kinds):
+        return f"; {kinds_of_block}"
     names = [_NAMES[kind] for kind in kinds if kind in _NAMES]
     if any(_is_block(kind) for kind in kinds):
         names.append(f"a block of keys{_keys(kinds)}")
     return f"; it takes {' or '.join(names)}" if names else ""
+
+
+def _kinds_of_block(kinds: list[Any]) -> str:
+    """What to give where only blocks of several kinds may stand, told apart by the word of one key; empty elsewhere."""
+    blocks = [kind for kind in kinds if _is_block(kind)]
+    tags = [
+        {key: _words_of(field) for key, field in block.model_fields.items() if _words_of(field)} for block in blocks
+    ]
+    only = len(blocks) == len(kinds) > 1
+    common = [key for key in tags[0] if all(key in each for each in tags)] if only else []
+    if not common:
+        return ""
+    key = common[0]
+    alone = [each[key][0] for block, each in zip(blocks, tags, strict=True) if len(block.model_fields) == 1]
+    others = sorted(str(word) for each in tags for word in each[key] if word not in alone)
+    ready = "".join(f"{{{key}: {word}}}, or " for word in alone)
+    return f"give {ready}a block with {'another' if alone else 'a'} {key}: {', '.join(others)}"
+
+
+def _words_of(field: FieldInfo) -> tuple[Any, ...]:
+    """The words of a key that must be given, and that has one of them."""
+    return get_args(field.annotation) if get_origin(field.annotation) is Literal and field.is_required() else ()
 
 
 def _keys(kinds: list[Any]) -> str:
@@ -191,9 +268,4 @@ def _tag(value: Any, kinds: list[Any]) -> str | None:
 
 def _tags(member: type[BaseModel]) -> set[Any]:
     """The values of a block's one-word fields, which a discriminated union uses as tags."""
-    return {
-        value
-        for field in member.model_fields.values()
-        if get_origin(field.annotation) is Literal and field.is_required()
-        for value in get_args(field.annotation)
-    }
+    return {value for field in member.model_fields.values() for value in _words_of(field)}

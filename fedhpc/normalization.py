@@ -13,8 +13,11 @@ from fedhpc.models.settings import Model, keeps_running_statistics
 
 def normalization_mistakes(model: Model, algorithms: Iterable[tuple[str, AnyAlgorithm]]) -> list[str]:
     """Sentences on why the model cannot be trained by these algorithms, which come with their names; each once."""
-    if not keeps_running_statistics(model):
-        return []
+    return statistics_mistakes(model, algorithms) if keeps_running_statistics(model) else []
+
+
+def statistics_mistakes(model: Model, algorithms: Iterable[tuple[str, AnyAlgorithm]]) -> list[str]:
+    """The same of a model that is known to keep running statistics."""
     found = [
         f"task.model.name: {model.name} keeps running statistics, which {words}; take the model with group "
         f"normalisation, cifar100_resnet18, or leave {key} out of algorithms.{name}"

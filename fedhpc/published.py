@@ -7,10 +7,11 @@ added to an experiment, or changed, after its sweep.
 import math
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
+from fedhpc.budget import Accuracy
 from fedhpc.mistakes import ExperimentError, nearest, sentences
 from fedhpc.settings import Name, Settings
 from fedhpc.yaml_text import read_yaml
@@ -26,7 +27,7 @@ Cell = float | Interval | Above | Literal["never"]
 RELATIVE_TIME = "relative_time"
 """The column of a table that has an algorithm's time over another's."""
 
-Milestone = Literal["total_accuracy", "straggler_accuracy", "client_updates", "client_trips", "server_updates", "time"]
+Milestone = Literal[Accuracy, "client_updates", "client_trips", "server_updates", "time"]
 """What of a run can be said to reach a value."""
 
 
@@ -113,7 +114,7 @@ class Published(Settings):
     @classmethod
     def _accuracies_are_fractions(cls, at: dict[Milestone, float] | None) -> dict[Milestone, float] | None:
         for metric, value in (at or {}).items():
-            if metric.endswith("accuracy") and value > 1:
+            if metric in get_args(Accuracy) and value > 1:
                 raise ValueError(f"at.{metric}: {value:g} is above 1, and an accuracy is a fraction; lower it")
         return at
 

@@ -7,25 +7,25 @@ import platform
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import numpy as np
 import yaml
 
 from fedhpc.budget import Budget
+from fedhpc.clients.objective import Objective
 from fedhpc.clients.steps.choice_file import OtherChoice, choice_file, kept_choice
 from fedhpc.clients.steps.step_choice import NoDevice, StepChoice, StepWishes
-from fedhpc.clients.work import ShardCounts
 from fedhpc.data.federated import FederatedData, open_prepared
-from fedhpc.data.preparation import fingerprint_of, population_of, prepared_data
+from fedhpc.data.preparation import fingerprint_of, located_task, population_of, prepared_data
 from fedhpc.experiment import Experiment, Run, RunSettings
 from fedhpc.federation.checkpoint import Checkpoint, OtherStep, load_checkpoint, remove_checkpoints, save_checkpoint
-from fedhpc.federation.metrics import metrics
+from fedhpc.federation.metrics import HeldOut
 from fedhpc.federation.population import Population
 from fedhpc.federation.privacy_budget import make_noise, noise_multiplier, spent_epsilon
 from fedhpc.federation.recorder import Columns, Metrics, Recorder, client_columns
@@ -35,9 +35,10 @@ from fedhpc.federation.server import Server
 from fedhpc.federation.updates import ScheduleError, ServerUpdate
 from fedhpc.federation.virtual_server import VirtualServer
 from fedhpc.federation.wall_server import Loss
+from fedhpc.interruption import Interrupted, Stop, stoppable
 from fedhpc.latency.in_words import latency_attributes
 from fedhpc.mistakes import ExperimentError
-from fedhpc.ranks.guard import Guarded, stand_guard
+from fedhpc.ranks.guard import Guarded, launched_rank, stand_guard
 from fedhpc.ranks.world import (
     abort_together,
     agree,
@@ -50,17 +51,18 @@ from fedhpc.ranks.world import (
     watched,
 )
 from fedhpc.store.choice import settings_in
-from fedhpc.store.lease import LeaseHeld, LeaseLost, check_lease, live_owner
-from fedhpc.store.progress import Progress, write_progress
+from fedhpc.store.lease import LeaseHeld, LeaseLost, check_lease, is_ending, live_owner
+from fedhpc.store.progress import Progress, read_progress, write_progress
 from fedhpc.store.record import RunRecord
+from fedhpc.store.replacing import NotWritable
 from fedhpc.store.run_file import finished_digest, write_run
-from fedhpc.task import Classification
+from fedhpc.task import Learning
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
 NO_WISHES = StepWishes()
-_NO_DEFECTS = (LeaseLost, NoDevice, OtherStep, ScheduleError)
+_NO_DEFECTS = (Interrupted, LeaseLost, NoDevice, NotWritable, OtherStep, ScheduleError)
 _PULSE_SECONDS = 1.0
 
 
@@ -80,7 +82,8 @@ class _Start:
 class _Lived:
     """A federation: its schedule and what is recorded of it, its evaluations' ``quality`` by version, and whether it
     ``reached`` its target. ``coreset_errors``: by version, None where they are not asked for. ``of_clients`` and
-    ``attributes`` are what else there is to keep. ``all_live``: no silo was given up."""
+    ``attributes`` are what else there is to keep. ``all_live``: no silo was given up. ``interrupted``: why it
+    is not over, if it is not."""
 
     schedule: Server
     recorder: Recorder
@@ -90,6 +93,7 @@ class _Lived:
     attributes: dict[str, str] = field(default_factory=dict)
     coreset_errors: dict[int, float] | None = None
     all_live: bool = True
+    interrupted: Interrupted | None = None
 
 
 def run(
@@ -100,23 +104,41 @@ def run(
     lease: str | None,
     checkpoint_seconds: float,
     step: StepWishes = NO_WISHES,
+    expected: str | None = None,
 ) -> bool:
     """Lives one federation through and publishes its result; call it on every rank of the job, or alone.
 
-    ``lease`` is the token of the sweep that this run belongs to, or None for a run of its own. ``step`` says how
+    ``lease`` is the token of the sweep that this run belongs to, or None for a run of its own; ``expected``, the digest
+    that the sweep knows it by. ``step`` says how
     clients' steps are to be computed, where that is not left to a measurement. True if the run was computed, False if
     its result was there already. A run that was interrupted goes on from its checkpoint.
 
-    Raises on every rank ExperimentError (the settings cannot work with these data), LeaseHeld (a live sweep holds the
+    Raises on every rank ExperimentError (the settings cannot work with these data, or a file is no longer what it was
+    when the sweep began), LeaseHeld (a live sweep holds the
     folder), LeaseLost (the sweep that started it is over) and LauncherError. Any later failure ends the whole job.
+    Where SIGTERM or Ctrl-C comes, or its sweep is ending, the job ends with a checkpoint: rank 0 raises Interrupted.
     """
+    with stoppable(answers=launched_rank() == 0) as stop:
+        return _run(experiment, cell, folder, lease, checkpoint_seconds, step, expected, stop)
+
+
+def _run(
+    experiment: Experiment,
+    cell: Run,
+    folder: Path,
+    lease: str | None,
+    checkpoint_seconds: float,
+    step: StepWishes,
+    expected: str | None,
+    stop: Stop,
+) -> bool:
     wall = experiment.clock == "wall"
     guarded = stand_guard() if wall else None
     world = join_world(ranks_may_die=wall)
     started = time.time()
-    settings = agree(world, lambda: settings_in(folder, experiment, cell))
+    settings = agree(world, lambda: _with_files_found(settings_in(folder, experiment, cell), experiment))
     ranks = 1 if world is None else world.size
-    start = agree(world, lambda: _prepare(experiment, cell, settings, folder, lease, ranks))
+    start = agree(world, stop.at_once(lambda: _prepare(experiment, cell, settings, folder, lease, expected, ranks)))
     if start.finished:
         if wall:
             leave_world(world)
@@ -125,13 +147,13 @@ def run(
     if start.prepared is not None:
         prepared = start.prepared
         _load_what_trains()
-        choice = agree(world, lambda: _choose(experiment, cell, settings, prepared, folder, step))
+        choice = agree(world, stop.at_once(lambda: _choose(experiment, cell, settings, prepared, folder, step)))
     with abort_together(world, quietly=_NO_DEFECTS), watched(world, ranks_may_die=wall), _told_of(cell):
         privacy = settings.algorithm.privacy
         multiplier = None
         if privacy is not None and (world is None or world.rank == 0):
             multiplier = noise_multiplier(settings, start.population)
-        files = _Files(cell, folder, settings.budget, start.digest, choice, lease, checkpoint_seconds)
+        files = _Files(cell, folder, settings.budget, start.digest, choice, lease, checkpoint_seconds, stop)
         if start.prepared is not None and choice is not None and guarded is not None and world is not None:
             lived = _live_by_the_clock(settings, open_prepared(start.prepared), choice, files, world, guarded)
         else:
@@ -140,7 +162,7 @@ def run(
                 lived = _train(settings, lived, open_prepared(start.prepared), choice, files, world, multiplier)
             else:
                 _play(lived, files)
-        if world is None or world.rank == 0:
+        if lived.interrupted is None and (world is None or world.rank == 0):
             attributes = _attributes(experiment, settings, start, choice, started, world)
             attributes |= start.attributes | lived.attributes
             attributes["updates_waiting"] = lived.schedule.totals.updates_waiting
@@ -169,14 +191,30 @@ def run(
             wait_for_all(world)
     if wall and lived.all_live:
         leave_world(world)
+    if lived.interrupted is not None:
+        raise lived.interrupted
     return True
 
 
+def _with_files_found(settings: RunSettings, experiment: Experiment) -> RunSettings:
+    """The same with the paths of the model's files as they were found, for all ranks to read."""
+    if not isinstance(settings.task, Learning):
+        return settings
+    return settings.model_copy(update={"task": located_task(experiment)})
+
+
 def _prepare(
-    experiment: Experiment, cell: Run, settings: RunSettings, folder: Path, lease: str | None, ranks: int
+    experiment: Experiment,
+    cell: Run,
+    settings: RunSettings,
+    folder: Path,
+    lease: str | None,
+    expected: str | None,
+    ranks: int,
 ) -> _Start:
     if lease is not None:
-        check_lease(folder, lease)
+        if is_ending(folder, lease):
+            raise Interrupted("interrupted before the federation began")
     elif (owner := live_owner(folder)) is not None:
         raise LeaseHeld(owner)
     prepared = prepared_data(experiment, folder, cell.trial)
@@ -193,6 +231,11 @@ def _prepare(
     if mistakes:
         raise ExperimentError(experiment.file, mistakes)
     digest, found = settings.digest(fingerprint_of(experiment)), finished_digest(cell.file(folder, ".h5"))
+    if expected not in (None, digest):
+        told = (
+            "a file that this run reads (data, a scenario's, a module of one's own) has changed since the sweep began"
+        )
+        raise ExperimentError(experiment.file, [f"{told}; put it back, or give the new one another --output"])
     if found not in (None, digest):
         raise ExperimentError(
             cell.file(folder, ".h5"),
@@ -232,12 +275,13 @@ def _choose(
     from fedhpc.clients.steps.calibration import calibrate
     from fedhpc.clients.steps.candidates import UnfitChoice, mistake
 
-    assert isinstance(settings.task, Classification)
+    assert isinstance(settings.task, Learning)
     model, client, data = settings.task.model, settings.algorithm.client, open_prepared(prepared)
-    file = choice_file(folder / cell.algorithm, model, client, data.shape, data.classes)
+    objective = Objective.of(settings.task)
+    file = choice_file(folder / cell.algorithm, model, client, objective.model_shape(data.shape), data.classes)
     updates = settings.algorithm.updates if settings.clock == "virtual" else 1  # a silo trains one client
     try:
-        choice = kept_choice(file, wishes, lambda: calibrate(model, client, data, updates, wishes))
+        choice = kept_choice(file, wishes, lambda: calibrate(model, client, data, updates, wishes, objective))
         if (told := mistake(choice, model, client)) is not None:
             raise UnfitChoice(f"{told}; {file} asks for it")
         return choice
@@ -273,8 +317,8 @@ def _train(
     from fedhpc.ranks.pool import OwnRank, TrainingRanks
     from fedhpc.ranks.training_rank import TrainingRank
 
-    assert isinstance(settings.task, Classification)
-    client = settings.algorithm.client
+    assert isinstance(settings.task, Learning)
+    client, objective = settings.algorithm.client, Objective.of(settings.task)
     prepare_device(choice, client.precision, local_rank(world))
     training = LocalTraining(
         settings.task.model,
@@ -283,12 +327,13 @@ def _train(
         settings.seed,
         settings.trial,
         choice,
+        objective=objective,
         measures_losses=settings.algorithm.reads_losses,
     )
     if world is not None and world.rank > 0:
         TrainingRank(world, training).serve()
         return lived
-    quality = _quality(data)
+    quality = HeldOut.of(data, objective).metrics
     target, schedule = settings.budget.target, lived.schedule
     assert isinstance(schedule, VirtualServer)
     ranks = TrainingRanks(world)
@@ -309,6 +354,7 @@ def _train(
     checkpoint = load_checkpoint(files.checkpoint, files.digest, choice)
     if checkpoint is not None:
         engine.restore(checkpoint)
+        _say_where(checkpoint)
     engine.run()
     ranks.stop()
     if engine.reached is not None:
@@ -342,11 +388,14 @@ def _live_by_the_clock(
     from fedhpc.ranks.silo import Silo
     from fedhpc.ranks.silos import Silos
 
-    assert isinstance(settings.task, Classification)
+    assert isinstance(settings.task, Learning)
     assert settings.silence is not None
     client, target = settings.algorithm.client, settings.budget.target
     prepare_device(choice, client.precision, local_rank(world))
-    training = LocalTraining(settings.task.model, client, data, settings.seed, settings.trial, choice)
+    objective = Objective.of(settings.task)
+    training = LocalTraining(
+        settings.task.model, client, data, settings.seed, settings.trial, choice, objective=objective
+    )
     initial, silo = training.initial_weights(), None
     if world.rank > 0:
         silo = Silo(world, training, settings.scenario.slowdown_of(world.rank - 1), settings.silence)
@@ -355,7 +404,7 @@ def _live_by_the_clock(
         profiled = tell_all(world, silo.profile(initial) if silo is not None else 0.0)[1:]
     server = make_wall_server(settings, data.population, profiled)
     lived = _Lived(server, Recorder(settings.evaluation))
-    quality = _quality(data)
+    quality = HeldOut.of(data, objective).metrics
     guarded.federation_begins(*agree(world, lambda: (socket.gethostname(), os.getpid())))
     if silo is not None:
         with dying_alone(world):
@@ -387,9 +436,16 @@ def _live_by_the_clock(
     checkpoint = load_checkpoint(files.checkpoint, files.digest, choice)
     if checkpoint is not None:
         engine.restore(checkpoint)
-    engine.run()
+        _say_where(checkpoint)
+    try:
+        engine.run()
+    except Interrupted as interrupted:
+        # The silos would outlive an abort; so all end as at the end, but without a result.
+        lived.interrupted = interrupted
     silos.stop()
     lived.all_live = silos.all_live
+    if lived.interrupted is not None:
+        return lived
     lived.reached = engine.reached
     lived.quality = {version: quality(shards) for version, shards in engine.evaluated.items()}
     lost_at = np.full(len(data.population), np.nan)
@@ -400,11 +456,8 @@ def _live_by_the_clock(
     return lived
 
 
-def _quality(data: FederatedData) -> Callable[[Sequence[ShardCounts]], Metrics]:
-    """From shards' counts to an evaluation's metrics."""
-    of_stragglers = int(np.isin(data.test_labels, data.straggler_classes).sum()) or None
-    examples = len(data.test_labels)
-    return lambda shards: metrics(shards, examples, of_stragglers)
+def _say_where(checkpoint: Checkpoint) -> None:
+    print(f"goes on from server version {checkpoint.version}", file=sys.stderr, flush=True)
 
 
 class _Files:
@@ -419,37 +472,60 @@ class _Files:
         choice: StepChoice | None,
         lease: str | None,
         checkpoint_seconds: float,
+        stop: Stop,
     ) -> None:
         self.digest, self._choice = digest, choice
         self.checkpoint = cell.file(folder, ".checkpoint")
         self._result, self._progress = cell.file(folder, ".h5"), cell.file(folder, ".progress.json")
         self._folder, self._lease, self._budget = folder, lease, budget
-        self._every = checkpoint_seconds
+        self._every, self._stop = checkpoint_seconds, stop
         self._next_progress = 0.0
         self._next_checkpoint = time.monotonic() + checkpoint_seconds
 
     def pulse(self, newest: ServerUpdate | None, checkpoint: Callable[[], Checkpoint] | None) -> None:
         """Called often: writes progress every second, and a checkpoint when it is due and there is a version to keep.
 
-        Raises LeaseLost where the sweep that started this run is over.
+        Raises Interrupted where the run was asked to stop, after a last checkpoint, and LeaseLost where the sweep that
+        started this run is over.
         """
         now = time.monotonic()
-        if now < min(self._next_progress, self._next_checkpoint) or newest is None:
+        is_due = now >= self._next_checkpoint and newest is not None and checkpoint is not None
+        if self._stop.number is None and now < self._next_progress and not is_due:
             return
-        self._check_lease()
+        if self._is_asked_to_stop():
+            self._interrupt(newest, checkpoint)
         if now >= self._next_progress:
             self._next_progress = now + _PULSE_SECONDS
-            write_progress(self._progress, self._running(newest))
-        if checkpoint is not None and self._choice is not None and now >= self._next_checkpoint:
-            save_checkpoint(self.checkpoint, checkpoint(), self.digest, self._choice)
+            if newest is not None:
+                write_progress(self._progress, self._told("running", newest))
+        if is_due and checkpoint is not None:
+            self._save(checkpoint())
             self._next_checkpoint = time.monotonic() + self._every
 
-    def _running(self, newest: ServerUpdate) -> Progress:
+    def _is_asked_to_stop(self) -> bool:
+        ending = self._lease is not None and is_ending(self._folder, self._lease)
+        return ending or self._stop.number is not None
+
+    def _interrupt(self, newest: ServerUpdate | None, checkpoint: Callable[[], Checkpoint] | None) -> NoReturn:
+        told = "interrupted; there was nothing to keep"
+        if newest is not None and checkpoint is not None:
+            kept = checkpoint()
+            self._save(kept)
+            told = f"interrupted; a checkpoint was written at server version {kept.version}"
+        write_progress(self._progress, self._told("interrupted", newest))
+        raise Interrupted(told, self._stop.status)
+
+    def _save(self, checkpoint: Checkpoint) -> None:
+        assert self._choice is not None, "what is trained is trained in a chosen way"
+        save_checkpoint(self.checkpoint, checkpoint, self.digest, self._choice)
+
+    def _told(self, state: Literal["running", "interrupted"], newest: ServerUpdate | None) -> Progress:
+        last = read_progress(self._progress) if newest is None else None
         return Progress(
-            state="running",
-            fraction=self._budget.fraction(newest.totals, newest.time),
-            client_updates=newest.totals.client_updates,
-            virtual_seconds=newest.time,
+            state=state,
+            fraction=self._budget.fraction(newest.totals, newest.time) if newest else last.fraction if last else 0.0,
+            client_updates=newest.totals.client_updates if newest else last.client_updates if last else 0,
+            virtual_seconds=newest.time if newest else last.virtual_seconds if last else 0.0,
             message="",
             log=None,
             host=socket.gethostname(),

@@ -33,6 +33,7 @@ class Purpose(IntEnum):
     DEVICE = 15
     FORECAST = 16
     SYNTHETIC_LOSS = 17
+    PICTURES = 18
 
 
 def trial_seed(seed: int, trial: int, purpose: Purpose) -> np.random.SeedSequence:

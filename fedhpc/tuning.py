@@ -13,14 +13,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from fedhpc.budget import Budget
+from fedhpc.budget import Accuracy, Budget
 from fedhpc.federation.schedulers import Algorithm
 from fedhpc.overrides import algorithm_mistakes, algorithm_with, known_names, relocated, resolved, with_values
 from fedhpc.settings import Name, Settings
 
 MOST_POINTS = 10_000
 
-Metric = Literal["straggler_accuracy", "total_accuracy", "loss"]
+Metric = Literal[Accuracy, "loss"]
 Axis = Annotated[list[Any], Field(min_length=1)]
 Axes = Annotated[dict[str, Axis], Field(min_length=1)]
 

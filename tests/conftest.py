@@ -8,21 +8,22 @@ import numpy as np
 import pytest
 import yaml
 
-_WITH_PROCESSES = ("laws", "ranks", "workflow")
-"""Folders of tests that start many processes: one after another, while the others run beside them."""
-
 CLIENT_SIZES = [1, 3, 4, 5, 7, 10, 12, 13, 20, 25, 31, 40]
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests that share a Slurm run on one worker, so that there is one. The longest come first, so that no worker
+    is left with them alone."""
     folder = Path(__file__).parent
-    with_processes, readme = set[pytest.Item](), folder / "test_readme.py"
+    order = ["test_readme.py", "slurm", "workflow", "laws", "ranks"]
+    places: dict[pytest.Item, int] = {}
     for item in items:
-        if item.path.relative_to(folder).parts[0] in _WITH_PROCESSES:
-            item.add_marker(pytest.mark.xdist_group("processes"))
-            with_processes.add(item)
-    # The longest first, so that no worker is left with it alone.
-    items.sort(key=lambda item: (item.path != readme, item not in with_processes))
+        name = item.path.relative_to(folder).parts[0]
+        if name == "slurm":
+            item.add_marker(pytest.mark.xdist_group(name))
+        places[item] = order.index(name) if name in order else len(order)
+    items.sort(key=places.__getitem__)
 
 
 def tiny_settings() -> dict[str, Any]:

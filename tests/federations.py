@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fedhpc.clients.local_training import LocalTraining
+from fedhpc.clients.objective import Objective
 from fedhpc.clients.steps.device import prepare_device
 from fedhpc.clients.steps.step_choice import StepChoice
 from fedhpc.clients.work import Answer, Evaluate, Member, ShardCounts, Train, Work
@@ -26,7 +27,7 @@ from fedhpc.federation.server_model import ServerModel
 from fedhpc.federation.updates import Participation
 from fedhpc.ranks.mailbox import Rest
 from fedhpc.ranks.pool import OwnRank, TrainingRanks
-from fedhpc.task import Classification
+from fedhpc.task import Learning
 
 DENSE = StepChoice(form="dense")
 
@@ -42,17 +43,24 @@ class Federation:
     @classmethod
     def of(cls, file: Path, algorithm: str, scenario: str = "domain", trial: int = 0) -> "Federation":
         experiment = load_experiment(file)
-        assert isinstance(experiment.task, Classification)
+        assert isinstance(experiment.task, Learning)
         prepared = prepare(experiment.task, experiment.seed, file.parent, file.parent / "data")
         return cls(experiment.settings_of(Run(algorithm, scenario, trial)), open_prepared(prepared))
 
     def training(self) -> LocalTraining:
         settings = self.settings
-        assert isinstance(settings.task, Classification)
+        assert isinstance(settings.task, Learning)
         model, client, reads_losses = settings.task.model, settings.algorithm.client, settings.algorithm.reads_losses
         prepare_device(self.choice, client.precision)
         return LocalTraining(
-            model, client, self.data, settings.seed, settings.trial, self.choice, measures_losses=reads_losses
+            model,
+            client,
+            self.data,
+            settings.seed,
+            settings.trial,
+            self.choice,
+            objective=Objective.of(settings.task),
+            measures_losses=reads_losses,
         )
 
     def engine(

@@ -60,6 +60,7 @@ def test_every_mistake_at_once(tmp_path: Path) -> None:
           fedbuff: {scheduler: buffered, buffer_size: 200, concurrency: 100}
           over: {scheduler: synchronous, cohort: 10, over_selection: 9}
           Bad Name: {scheduler: synchronuos}
+          as_papers_say: {scheduler: fedasync}
           nameless: {cohort: 3}
           relay: {scheduler: stale_synchronous, cohort: 3, selection: priority}
         scenarios:
@@ -83,6 +84,7 @@ def test_every_mistake_at_once(tmp_path: Path) -> None:
         "algorithms.over.over_selection: 9 is below cohort 10; raise it or lower cohort",
         "algorithms.Bad Name: a name is lower-case letters, digits and underscores",
         "algorithms.Bad Name.scheduler: 'synchronuos' is unknown; did you mean 'synchronous'?",
+        "algorithms.as_papers_say.scheduler: 'fedasync' is unknown; did you mean 'asynchronous'?",
         "algorithms.nameless.scheduler: missing; known: asynchronous, buffered, compass, fare_dust, feast, "
         "stale_synchronous, synchronous, tiered",
         "algorithms.relay.selection: 'priority' is not allowed; write {kind: priority}",
@@ -90,7 +92,7 @@ def test_every_mistake_at_once(tmp_path: Path) -> None:
         "scenarios.a.per_example.distribution: 'lognormol' is unknown; did you mean 'lognormal'?",
         "scenarios.a.overhead: 3 is not allowed; it takes a block of keys: distribution",
         "budget: give client_updates, client_trips, server_updates or virtual_seconds",
-        "evaluation.unit: 'rounds' is not allowed; allowed: client_updates, client_trips, server_updates",
+        "evaluation.unit: 'rounds' is not allowed; did you mean 'server_updates'?; allowed: ",
     ]
     for sentence in expected:
         assert [one for one in found if one.startswith(sentence)], (sentence, found)
@@ -118,7 +120,19 @@ def test_mistakes_travel_between_processes(tmp_path: Path) -> None:
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
-    assert mistakes(tmp_path / "nowhere.yaml") == ["cannot be read: No such file or directory"]
+    assert mistakes(tmp_path / "nowhere.yaml") == ["there is no such file"]
+
+
+def test_what_is_no_experiments_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert mistakes(Path("plants.yaml")) == [f"there is no such file; looked from {tmp_path}"]
+    assert mistakes(Path("mnist"))[0].startswith(
+        "this is a data set of the catalogue, and an experiment's file is asked"
+    )
+    assert mistakes(tmp_path)[0].startswith("this is a folder")
+    written(tmp_path, "")
+    (tmp_path / "experiment.yaml").write_text("")
+    assert mistakes(tmp_path)[0].startswith("this is a results folder")
 
 
 Change = Callable[[dict[str, Any]], object]
@@ -424,7 +438,7 @@ def test_every_mistake_of_a_tuning_at_once(tiny: Callable[..., Path]) -> None:
             ),
             "tuning.metric: straggler_accuracy, but the task has no straggler clients; take total_accuracy",
         ),
-        (tune(fedavg={"cohort": 3}), "tuning.grid.fedavg.cohort: 3 is not allowed: it should be a valid list"),
+        (tune(fedavg={"cohort": 3}), "tuning.grid.fedavg.cohort: 3 is not allowed; write a list: [3]"),
         (tune(fedavg={"cohort": []}), "tuning.grid.fedavg.cohort: list of 0 is not allowed"),
         (tune(fedavg={}), "tuning.grid.fedavg: dict of 0 is not allowed"),
         (tune(), "tuning.grid: dict of 0 is not allowed"),
@@ -585,3 +599,105 @@ def test_a_scenario_without_a_deadline_is_told_even_where_only_an_override_or_a_
 
     (mistake,) = mistakes(tiny(tuned))
     assert mistake.startswith(expected)
+
+
+def test_a_mistake_of_one_algorithms_own_optimizer_is_told_there(tiny: Callable[..., Path]) -> None:
+    def change(settings: dict[str, Any]) -> None:
+        settings["algorithms"]["prox"]["server_optimizer"] = {"name": "adam", "lr": 0.01}
+
+    missing, unknown = mistakes(tiny(change))
+    assert missing == "algorithms.prox.server_optimizer.rate: missing; it takes a number"
+    assert unknown.startswith("algorithms.prox.server_optimizer.lr: unknown key; did you mean 'rate'?")
+
+
+def test_what_a_default_lacks_is_told_once(tiny: Callable[..., Path]) -> None:
+    assert mistakes(tiny(lambda settings: settings["server_optimizer"].pop("rate"))) == [
+        "server_optimizer.rate: missing; it takes a number"
+    ]
+
+
+def test_a_default_that_one_algorithm_cannot_have_is_told_of_it(tiny: Callable[..., Path]) -> None:
+    def change(settings: dict[str, Any]) -> None:
+        settings["server_optimizer"] = {"name": "adam", "rate": 0.1}
+        settings["algorithms"]["fedat"] = {"scheduler": "tiered", "speed_ratio": 2.0}
+
+    (mistake,) = mistakes(tiny(change))
+    assert mistake.startswith("algorithms.fedat.server_optimizer.name: FedAT's global model")
+    assert mistake.endswith(
+        "; it has this from the default server_optimizer, which may stay: give it otherwise in "
+        "algorithms.fedat.server_optimizer"
+    )
+
+
+def test_a_default_that_fits_one_algorithm_alone_names_the_others(tiny: Callable[..., Path]) -> None:
+    def change(settings: dict[str, Any]) -> None:
+        with_deadline(settings)
+        settings["algorithms"] |= {name: {"scheduler": "synchronous", "cohort": 4} for name in ("fedavg", "wide")}
+        settings["client"]["record_coreset_error"] = True
+
+    assert mistakes(tiny(change)) == [
+        "client.record_coreset_error: there are no coresets whose error could be kept; give within_deadline: coreset, "
+        "or move client.record_coreset_error from the default to algorithms.core.client: it is a mistake in fedavg, "
+        "wide"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            lambda settings: settings["task"].update(
+                partition={"kind": "dirichlet", "clients": 3, "concentration": 1, "alpha": 1}
+            ),
+            "task.partition.alpha: unknown key; did you mean 'concentration'?",
+        ),
+        (lambda settings: settings["client"].update(mu=1), "client.mu: unknown key; did you mean 'proximal'?"),
+        (lambda settings: settings["client"].update(lr=1), "client.lr: unknown key; did you mean 'optimizer.rate'?"),
+        (lambda settings: settings["budget"].update(rounds=1), "budget.rounds: unknown key; did you mean 'server_upd"),
+        (
+            lambda settings: settings["evaluation"].update(unit="rounds"),
+            "evaluation.unit: 'rounds' is not allowed; did you mean 'server_updates'?",
+        ),
+        (
+            lambda settings: settings["task"].pop("partition"),
+            "task.partition: missing; give {kind: by_column}, or a block with another kind: class_partition, "
+            "dirichlet, dual_dirichlet, fedscale, iid, label_limited, two_classes",
+        ),
+        (
+            lambda settings: settings["task"]["partition"].update(clients=16),
+            "task.partition.clients: by_column has the clients of the data, who say how many; leave it out",
+        ),
+        (
+            lambda settings: settings["algorithms"]["over"].update(over_selection=float("inf")),
+            "algorithms.over.over_selection: inf is not allowed",
+        ),
+        (
+            lambda settings: settings["algorithms"]["over"].update(over_selection=1.3),
+            "algorithms.over.over_selection: 1.3 is no number of clients; say how many are started: 6 for 1.3 times "
+            "cohort 4",
+        ),
+        (
+            lambda settings: settings["task"]["stragglers"].update(clients=["a", "b"]),
+            "task.stragglers.clients: list of 2 is not allowed; it takes a whole number: how many, not which ones",
+        ),
+    ],
+)
+def test_the_fields_words_are_understood(tiny: Callable[..., Path], change: Change, sentence: str) -> None:
+    (mistake,) = mistakes(tiny(change))
+    assert mistake.startswith(sentence)
+
+
+def test_a_default_that_is_no_block_is_not_missing_in_the_algorithms(tmp_path: Path) -> None:
+    text = """
+        task: {kind: null, clients: 20, examples: 10}
+        client: {batch_size: 5, epochs: 1, optimizer: {name: sgd, rate: 0.1}}
+        server_optimizer: adam
+        algorithms: {fedavg: {scheduler: synchronous, cohort: 4}}
+        scenarios: {a: {per_example: {distribution: constant, value: 1}}}
+        budget: {client_updates: 20}
+        evaluation: {every: 10}
+        """
+    assert mistakes(written(tmp_path, text)) == [
+        "server_optimizer: 'adam' is not allowed; it takes a block of keys",
+        "server_optimizer: 'adam' is not allowed; write {name: adam}",
+    ]

@@ -83,5 +83,6 @@ def test_what_a_scenario_or_a_grid_adds_is_seen_too_and_told_once(
 
 
 def test_a_model_of_characters_reads_texts(tiny: Callable[..., Path]) -> None:
-    words = "task.model.name: shakespeare_lstm reads characters; take data of source text, or another model"
+    mend = "take data of source text, or of source leaf, dataset shakespeare, or another model"
+    words = f"task.model.name: shakespeare_lstm reads characters; {mend}"
     assert mistakes(tiny(with_model("shakespeare_lstm", {"plain": ROUNDS}))) == [words]

@@ -1,4 +1,5 @@
-"""Every command of the README works as it is written, in its order, on a copy of the repository.
+"""Every command of the README works as it is written, in its order, on a copy of the repository. Those that need a
+Slurm are in tests/slurm.
 
 The first is the quickstart as a newcomer runs it; what its table claims is checked on its results.
 """
@@ -8,12 +9,13 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import yaml
 
-from fedhpc.data.preparation import population_of
+from fedhpc.data.preparation import population_of, prepared_data
 from fedhpc.experiment import load_experiment
 from fedhpc.federation.schedule import make_schedule
 from fedhpc.latency.availability_settings import OracleForecast
@@ -27,8 +29,11 @@ BLOCKS = re.findall(r"^```(bash|python)\n(.*?)^```", (ROOT / "README.md").read_t
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return clone(tmp_path_factory.mktemp("clone"))
+
+
+def clone(folder: Path) -> Path:
     """The files of the repository, with this environment in the place of the one that a job would make."""
-    folder = tmp_path_factory.mktemp("clone")
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -43,8 +48,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(kind: str, text: str, folder: Path) -> str:
-    environment = os.environ | {
+def run(kind: str, text: str, folder: Path, variables: Mapping[str, str] | None = None) -> str:
+    environment = dict(variables or os.environ) | {
         "FEDHPC_ENVIRONMENT": "none",
         "FEDHPC_PYTHON": sys.executable,
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
@@ -65,9 +70,9 @@ def run(kind: str, text: str, folder: Path) -> str:
 
 
 def test_the_readme_from_top_to_bottom(copy: Path) -> None:
-    assert [kind for kind, _ in BLOCKS] == ["bash", "bash", "python", *["bash"] * 6, "python", "bash"]
+    assert [kind for kind, _ in BLOCKS] == ["bash", "bash", "python", *["bash"] * 9, "python", "bash"]
     printed = [run(kind, text, copy) for kind, text in BLOCKS]
-    sweep, look, read, partition, papers, own, tuned, alone, silos, parsl, speed = printed
+    sweep, look, read, partition, data, papers, own, model, tuned, alone, silos, machine, parsl, speed = printed
     assert "fedavg_over_selection" in sweep
     assert "24 of them finished before" in look
     assert "numpy" in read
@@ -77,12 +82,19 @@ def test_the_readme_from_top_to_bottom(copy: Path) -> None:
     ratios = [float(ratio) for ratio in re.findall(r" x (\d\.\d+)", papers)]
     assert len(ratios) == 6
     assert max(abs(ratio - 1) for ratio in ratios) < 0.03
+    assert "stackoverflow" in data
+    assert "straggler clients  15 (25 % of the clients) with 490 training examples" in data
     assert "slow_hospitals" in own
+    assert "fedavg_over_selection" in model
+    assert (copy / "results/own/report/index.html").exists()
     assert "4 tuning runs, then 2 algorithms" in tuned
     assert "tuned:\n  fedbuff/slow_hospitals  client.optimizer.rate=" in tuned
     assert (copy / "results/alone/fedbuff/per_domain/trial-0.h5").exists(), alone
     assert "A run takes 5 ranks, rank 0 and one for each of 4 clients" in silos
     assert "[6/6]" in silos
+    assert "Next:  bash jobs/sweep.sh configs/experiments/quickstart.yaml --site local" in machine
+    assert "wrong" not in machine
+    assert "ok     2 ranks on " in machine
     assert "slow_hospitals" in parsl
     assert "ratio to bare loop" in speed
     assert (copy / "results/speed.json").exists()
@@ -115,6 +127,12 @@ def test_the_readmes_silos_can_be_run(tmp_path: Path) -> None:
         assert settings.algorithm.mistakes(population, settings.budget) == []
         *_, last = make_schedule(settings, population).server_updates()
         assert last.totals.unique_clients == 10, run
+    # The same with training, by the block that stands before it.
+    text = (ROOT / "README.md").read_text()
+    (task,) = re.findall(r"for the digits with it, `(task: .*?)`\)", text, re.DOTALL)
+    file.write_text(re.sub(r"^task: .*$", " ".join(task.split()), block, flags=re.MULTILINE))
+    learning = load_experiment(file)
+    assert len(population_of(learning.task, prepared_data(learning, tmp_path / "results"))) == 10
 
 
 def test_what_the_readmes_safa_wastes(tmp_path: Path) -> None:

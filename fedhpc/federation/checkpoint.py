@@ -152,7 +152,8 @@ def _read(path: Path, digest: str, choice: StepChoice) -> Checkpoint | None:
         server=groups["server"],
         deltas=_deltas(rest["deltas"], groups["sum"], groups["state"]),
         evaluated={
-            int(version): [ShardCounts(**count) for count in counts] for version, counts in rest["evaluated"].items()
+            int(version): [ShardCounts(**count | {"of_classes": tuple(count["of_classes"])}) for count in counts]
+            for version, counts in rest["evaluated"].items()
         },
         coreset_errors=_numbered(rest["coreset_errors"]),
         losses=known,

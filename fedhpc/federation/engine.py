@@ -187,7 +187,7 @@ class Engine:
         if self.recorder.observe(update):
             self._want(update.version)
         if update.version <= self.applied:  # played again after a checkpoint
-            self.newest = update
+            self.newest = update if update.version == self.applied else None
         else:
             self._upcoming.append(update)
             self._missing[update.version] = 0

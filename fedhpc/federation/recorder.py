@@ -20,14 +20,18 @@ MOST_DURATIONS = 1_000_000
 
 @dataclass(frozen=True)
 class Metrics:
-    """An output model's quality on held-out examples: accuracies in 0..1, mean cross-entropy in nats.
-
-    ``straggler_accuracy`` is None where the task has no straggler classes.
+    """An output model's quality on held-out examples: accuracies and ``dice`` in 0..1, the mean loss (cross-entropy in
+    nats, or 1 less the Dice score), ``perplexity`` its exponential. What the task does not measure is None, as
+    ``straggler_accuracy`` where it has no straggler classes or tags.
     """
 
     total_accuracy: float
     straggler_accuracy: float | None
     loss: float
+    top5_accuracy: float | None = None
+    balanced_accuracy: float | None = None
+    dice: float | None = None
+    perplexity: float | None = None
 
 
 @dataclass
@@ -90,11 +94,9 @@ class Recorder:
             "unique_clients": np.array([total.unique_clients for total in totals], np.int64),
         }
         if metrics:
-            of_rows = [metrics[row[0]] for row in self._rows]
-            columns["total_accuracy"] = np.array([found.total_accuracy for found in of_rows])
-            columns["loss"] = np.array([found.loss for found in of_rows])
-            if of_rows[0].straggler_accuracy is not None:
-                columns["straggler_accuracy"] = np.array([found.straggler_accuracy for found in of_rows], np.float64)
+            of_rows = [asdict(metrics[row[0]]) for row in self._rows]
+            measured = [name for name, value in of_rows[0].items() if value is not None]
+            columns |= {name: np.array([found[name] for found in of_rows], np.float64) for name in measured}
         return columns
 
     def server_updates(self, coreset_errors: Mapping[int, float] | None = None) -> Columns:

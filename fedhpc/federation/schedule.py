@@ -17,7 +17,7 @@ from fedhpc.latency.availability_sources import availability_of
 from fedhpc.latency.forecasts import Forecast, forecast_of
 from fedhpc.models.settings import Logistic
 from fedhpc.streams import Purpose, sequential
-from fedhpc.task import Classification
+from fedhpc.task import Learning
 
 
 def make_schedule(settings: RunSettings, population: Population) -> VirtualServer:
@@ -34,7 +34,7 @@ def make_schedule(settings: RunSettings, population: Population) -> VirtualServe
             population,
             seed,
             trial,
-            convex=isinstance(settings.task, Classification) and isinstance(settings.task.model, Logistic),
+            convex=isinstance(settings.task, Learning) and isinstance(settings.task.model, Logistic),
         ),
         availability=availability,
         forecast=forecast,

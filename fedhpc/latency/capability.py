@@ -46,3 +46,14 @@ def capability_mistakes(capability: Capability | None, population: Population) -
         f"capability.std: client {lowest}, who holds {population.examples.item(lowest):,} examples, would process "
         f"{found:.3g} in a second, which must be above 0; lower std or raise mean"
     ]
+
+
+def percent_mistakes(straggler_percent: float | None, population: Population) -> list[str]:
+    """A share where a percentage is meant: below 1, and less than one of these clients. A sentence that begins with the
+    key within the scenario."""
+    if straggler_percent is None or straggler_percent >= 1 or straggler_percent / 100 * len(population) >= 1:
+        return []
+    return [
+        f"straggler_percent: {straggler_percent:g} is a percentage, and less than one of {len(population)} clients; "
+        f"give {100 * straggler_percent:g} for {100 * straggler_percent:g} %"
+    ]

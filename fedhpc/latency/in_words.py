@@ -49,6 +49,23 @@ def devices_line(devices: Devices, of_algorithms: dict[str, DeviceTimes]) -> str
     return f"devices {devices_words(devices)}. An update takes them a median of {by_name}"
 
 
+def deadline_line(percent: float, of_algorithms: dict[str, tuple[float, int]], clients: int) -> str:
+    """A scenario's deadline in a line. ``of_algorithms``: its virtual seconds, and how many of the clients miss it with
+    all their epochs, by the algorithms' names."""
+    told: dict[str, list[str]] = {}
+    for name, (deadline, late) in of_algorithms.items():
+        seconds = f"{deadline:,.0f}" if deadline >= 1000 else f"{deadline:.4g}"
+        missed = "misses" if late == 1 else "miss"
+        told.setdefault(f"{seconds} virtual seconds, which {late:,} of {clients:,} clients {missed}", []).append(name)
+    by_name = (f"{words} with all their epochs in {', '.join(names)}" for words, names in told.items())
+    warning = (
+        ""
+        if percent >= 1
+        else f" (a percentage, below one in a hundred: for {100 * percent:g} % give {100 * percent:g})"
+    )
+    return f"straggler_percent {percent:g}{warning}: the deadline is {'; '.join(by_name)}"
+
+
 def availability_words(settings: AvailabilitySettings) -> str:
     """Where it comes from."""
     return generated.WORDS if isinstance(settings, GeneratedAvailability) else f"of the trace {settings.path.name}"

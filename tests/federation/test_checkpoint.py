@@ -46,7 +46,10 @@ def checkpoint(version: int) -> Checkpoint:
             {3: {"momentum": np.array([1.0, 2.0], np.float32)}, version: {}},
         ),
         server={"weights": np.array([1.0, 2.0], np.float32), "steps": np.array(4.0, np.float32)},
-        evaluated={0: [ShardCounts(1, 0, 0.1 + 0.2)], version: [ShardCounts(3, 2, 1.5), ShardCounts(0, 0, 0.0)]},
+        evaluated={
+            0: [ShardCounts(1, 0, 0.1 + 0.2)],
+            version: [ShardCounts(3, 2, 1.5, 4, (1, 2)), ShardCounts(0, 0, 0.0)],
+        },
         coreset_errors={1: 0.1 + 0.7, version: 1e300},
         losses={(4, 1): 0.1 + 0.7, (3, 0): math.inf, (2**40, 6): 0.0},
     )

@@ -163,7 +163,7 @@ def test_a_population_too_small_is_named_with_the_mend() -> None:
     assert told[0].startswith("over_selection: 12 exceeds")
     assert synchronous(cohort=10).mistakes(population, BUDGET) == []
     # Up to K - 1 = 4 updates wait in the buffer while 7 train: 11 clients.
-    assert "need 11 clients" in buffered(buffer_size=5, concurrency=7).mistakes(population, BUDGET)[0]
+    assert "make 11 clients, which exceeds" in buffered(buffer_size=5, concurrency=7).mistakes(population, BUDGET)[0]
     assert buffered(buffer_size=4, concurrency=7).mistakes(population, BUDGET) == []
     assert buffered(buffer_size=5, concurrency=10, refill="at_server_update").mistakes(population, BUDGET) == []
 

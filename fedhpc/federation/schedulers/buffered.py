@@ -70,7 +70,7 @@ class BufferedSettings(ArrivingSettings):
             return found
         needed = self.concurrency + waiting
         if needed > len(population):
-            why = f" and up to {waiting} waiting in the buffer need {needed} clients" if waiting else ""
+            why = f" and up to {waiting} waiting in the buffer make {needed} clients, which" if waiting else ""
             found.append(f"concurrency: {self.concurrency}{why} {exceeds}")
         return found
 

@@ -1,5 +1,8 @@
 """What algorithms with rounds of over-selected clients say (Hard et al. 2023, sections 1 and 2)."""
 
+import math
+from typing import Any
+
 from pydantic import Field, ValidationInfo, field_validator
 
 from fedhpc.budget import Budget
@@ -24,6 +27,19 @@ class OverSelectingSettings(AlgorithmSettings):
     def selected(self) -> int:
         """B_t: how many clients a round starts."""
         return self.over_selection or self.cohort
+
+    @field_validator("over_selection", mode="before")
+    @classmethod
+    def _is_no_factor(cls, over_selection: Any, others: ValidationInfo) -> Any:
+        cohort = others.data.get("cohort")
+        is_share = isinstance(over_selection, float) and 0 < over_selection < math.inf
+        if is_share and not over_selection.is_integer() and cohort:
+            started = math.ceil(round(over_selection * cohort, 6))
+            raise ValueError(
+                f"{over_selection:g} is no number of clients; say how many are started: {started} for "
+                f"{over_selection:g} times cohort {cohort}"
+            )
+        return over_selection
 
     @field_validator("over_selection")
     @classmethod
