@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -11,7 +12,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import h5py
 import pytest
 
 from fedhpc import run as run_module
@@ -176,19 +176,33 @@ def descendants(process: int) -> list[int]:
     return [found for child in children(process) for found in [child, *descendants(child)]]
 
 
+def _learns(folder: Path, job: subprocess.Popen[bytes]) -> bool:
+    """Whether the job itself has told of client updates, as it does every second."""
+    told = read_progress(CELL.file(folder, ".progress.json"))
+    return (
+        told is not None
+        and told.state == "running"
+        and told.pid in {job.pid, *descendants(job.pid)}
+        and told.client_updates > 0
+    )
+
+
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_a_job_whose_every_process_is_asked_ends_with_a_checkpoint(tiny: Tiny, tmp_path: Path, ranks: int) -> None:
     """As Slurm asks: the launcher, its helpers and all ranks, at any moment, and twice."""
     file, folder, chance = tiny(long_run), tmp_path / "results", random.Random(ranks)
     undisturbed = mpi(ranks, run_command(file, CELL, tmp_path / "undisturbed"))
     assert undisturbed.returncode == 0, undisturbed.stderr
-    with h5py.File(CELL.file(tmp_path / "undisturbed", ".h5")) as result:
-        seconds = result.attrs["wall_seconds"].item()
     launcher = [] if ranks == 1 else [mpiexec(), "-n", str(ranks)]
     cell = ["--algorithm", CELL.algorithm, "--scenario", CELL.scenario, "--trial", CELL.trial, "--output", folder]
     words = [*launcher, *command("run", file, *cell, "--checkpoint-seconds", NEVER)]
     log, statuses = tmp_path / "log", []
-    for attempt in range(4):
+
+    def has_gone_on() -> bool:
+        return ("kept", "from") in {(one[0], other[0]) for one, other in pairwise(went(log.read_text()))}
+
+    while len(statuses) < 4 or not has_gone_on():
+        assert len(statuses) < 20, log.read_text()
         with log.open("ab") as output:
             job = subprocess.Popen(
                 words,
@@ -198,12 +212,9 @@ def test_a_job_whose_every_process_is_asked_ends_with_a_checkpoint(tiny: Tiny, t
                 preexec_fn=end_with_parent_only,
             )
         try:
-            progress = CELL.file(folder, ".progress.json")
-            if attempt % 2:  # once there is something to lose
-                begun = time.time()
-                while job.poll() is None and not (progress.exists() and progress.stat().st_mtime > begun):
-                    time.sleep(0.02)
-                time.sleep(chance.uniform(0.1, 0.3) * seconds)
+            if len(statuses) % 2:  # once there is something to lose
+                wait_until(lambda job=job: _learns(folder, job) or job.poll() is not None)
+                time.sleep(chance.uniform(0, 0.3))
             else:
                 time.sleep(chance.uniform(0.1, 1.0))
             everyone = [job.pid, *descendants(job.pid)]
@@ -212,17 +223,15 @@ def test_a_job_whose_every_process_is_asked_ends_with_a_checkpoint(tiny: Tiny, t
                     if is_alive(process):
                         os.kill(process, signal.SIGTERM)
                 time.sleep(0.05)
-            statuses.append(job.wait(20))
+            statuses.append(job.wait(60))
         finally:
             job.kill()
             job.wait()
-        wait_until(lambda everyone=everyone: not any(map(is_alive, everyone)), 5)
-        if not statuses[-1]:
-            break
+        wait_until(lambda everyone=everyone: not any(map(is_alive, everyone)), 30)
+        if not statuses[-1]:  # it was over before it could be asked: the next begins anew
+            shutil.rmtree(folder)
     assert set(statuses) <= {0, INTERRUPTED}
-    assert INTERRUPTED in statuses
     steps = went(log.read_text())
-    assert any(what == "from" for what, _ in steps)
     for (what, version), (following, started) in pairwise(steps):
         assert (what, following) != ("kept", "from") or started == version
     done = mpi(ranks, run_command(file, CELL, folder))
