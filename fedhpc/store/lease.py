@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fedhpc.store.replacing import replacing, temporary_beside
+from fedhpc.store.replacing import replacing, temporary_beside, told
 
 BEAT_SECONDS = 5.0
 PATIENCE_SECONDS = 30.0
@@ -114,10 +114,10 @@ def take_lease(folder: Path, patience: float = PATIENCE_SECONDS) -> Lease:
     A lease that was released, or whose owner is dead, is taken over: an owner on this machine is dead when its
     process is gone, one elsewhere when its heartbeat is older than ``patience`` seconds.
 
-    Raises LeaseHeld, in a sentence that names the owner and the mend.
+    Raises LeaseHeld, in a sentence that names the owner and the mend, and NotWritable where the disk is full or
+    read-only, or something is in the way.
     """
     file = _file(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     mine = _Owner(
         secrets.token_hex(16),
         socket.gethostname(),
@@ -127,10 +127,12 @@ def take_lease(folder: Path, patience: float = PATIENCE_SECONDS) -> Lease:
         time.time(),
         job=os.environ.get("SLURM_JOB_ID", ""),
     )
-    owner = _read(file)
-    if owner is not None and _is_alive(owner, patience):
-        raise LeaseHeld(_held(folder, owner, patience))
-    taken = _created(file, mine) if owner is None else _inherited(file, owner, mine, patience)
+    with told(file):
+        folder.mkdir(parents=True, exist_ok=True)
+        owner = _read(file)
+        if owner is not None and _is_alive(owner, patience):
+            raise LeaseHeld(_held(folder, owner, patience))
+        taken = _created(file, mine) if owner is None else _inherited(file, owner, mine, patience)
     if not taken:
         raise LeaseHeld(_held(folder, _read(file), patience))
     time.sleep(_SECOND_LOOK_SECONDS)
@@ -194,7 +196,7 @@ def _read(file: Path) -> _Owner | None:
         try:
             content, changed = file.read_text(encoding="utf-8", errors="replace"), file.stat().st_mtime
             break
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError):  # a folder of that name is nobody's lease
             return None
         except OSError as error:
             # NFS, where the file was renamed over between opening and reading.
@@ -231,6 +233,8 @@ def _created(file: Path, owner: _Owner) -> bool:
         temporary.write_text(_text(owner), encoding="utf-8")
         os.link(temporary, file)
     except FileExistsError:
+        if file.is_dir():
+            raise
         return False
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):

@@ -13,6 +13,7 @@ import pytest
 
 from fedhpc.data.catalogue import DataSet
 from fedhpc.data.fetching.fetch import fetch
+from fedhpc.store.lease import take_lease
 from fedhpc.store.replacing import NotWritable, replacing, temporary_beside
 from tests.workflow.experiments import BUFFERED, digits, fedhpc, results, same_numbers, started, wait_until, write
 
@@ -41,6 +42,13 @@ def fill(place: Path) -> Path:
             pass
     assert os.statvfs(place).f_bavail == 0
     return filling
+
+
+def test_a_folder_that_is_full_cannot_be_held(small: Path) -> None:
+    fill(small)
+    with pytest.raises(NotWritable, match=r"lease\.json cannot be written: No space left on device; make room, and"):
+        take_lease(small)
+    assert [path.name for path in small.iterdir()] == ["filling"]
 
 
 def test_what_cannot_be_written_stays_as_it_was(small: Path) -> None:

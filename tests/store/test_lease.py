@@ -16,6 +16,7 @@ import pytest
 
 from fedhpc.store import lease
 from fedhpc.store.lease import LeaseHeld, LeaseLost, check_lease, is_ending, live_owner, outlast, take_lease
+from fedhpc.store.replacing import NotWritable
 from tests.store.records import ROOT
 
 HOLDER = """
@@ -339,3 +340,12 @@ def test_a_sweep_that_is_asked_to_stop_says_so_as_long_as_it_lives(tmp_path: Pat
 def test_a_lease_from_before_there_were_endings_is_none(tmp_path: Path) -> None:
     leave_lease(tmp_path)
     assert not is_ending(tmp_path, "f" * 32)
+
+
+def test_a_folder_in_the_place_of_a_lease_is_nobodys_and_is_told(tmp_path: Path) -> None:
+    (tmp_path / "lease.json").mkdir()
+    assert live_owner(tmp_path) is None
+    with pytest.raises(NotWritable, match=r"lease\.json cannot be written: File exists; move what is in the place of"):
+        take_lease(tmp_path)
+    (tmp_path / "lease.json").rmdir()
+    take_lease(tmp_path).release()
