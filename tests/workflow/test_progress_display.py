@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -16,6 +17,7 @@ from rich.console import Console
 
 from fedhpc.experiment import Run
 from fedhpc.store.progress import Progress, write_progress
+from tests.workflow.experiments import wait_until
 from workflow import progress_display
 from workflow.apps import RunFailed
 from workflow.dag import Sweep
@@ -34,22 +36,25 @@ def _shown(folder: Path, terminal: bool) -> str:
         Progress("running", 0.43, 1, 1.0, "", None, socket.gethostname(), os.getpid(), time.time()),
     )
 
+    printed = io.StringIO()
+    console = Console(file=printed, force_terminal=terminal, width=100)
+
     def live() -> None:
-        time.sleep(0.8)
+        with suppress(AssertionError):  # what is not there is missed in what was shown
+            wait_until(lambda: "not known yet" in printed.getvalue(), 20)
         bad.set_exception(RunFailed(BAD, 1, Path("/logs/trial-0.log"), "ValueError: no"))
-        time.sleep(0.8)
+        with suppress(AssertionError):
+            wait_until(lambda: "1 failed" in printed.getvalue(), 20)
         good.set_result(None)
         report.set_result("")
 
-    console = Console(file=io.StringIO(), force_terminal=terminal, width=100)
     thread = threading.Thread(target=live)
     thread.start()
     troubles = SimpleQueue[str]()
     troubles.put("fedavg/slow/trial-0: the workers on n3 were lost; it is tried again, from its last checkpoint")
     progress_display.watch(sweep, console, lambda: None, troubles, lambda: "1 job runs, 2 wait (Priority)")
     thread.join()
-    assert isinstance(console.file, io.StringIO)
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed.getvalue())
 
 
 def test_plain_lines_tell_every_end_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
