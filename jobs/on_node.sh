@@ -112,11 +112,13 @@ done
 
 # With --no-kill a job outlives the node of its batch script, in which the sweep was, and would hold the other nodes to its
 # time limit. Their pools end where they hear no more of the sweep; Slurm is then asked to begin the job anew.
-if [[ -n "${SLURM_JOB_ID:-}" ]]; then
+first_is_lost() {
     read -r first nodes < <(squeue --noheader --states=RUNNING --jobs="$SLURM_JOB_ID" --format='%B %N' 2>/dev/null)
-    if [[ -n "$nodes" ]] && ! scontrol show hostnames "$nodes" | grep -qxF "$first"; then
-        say "The job's first node, $first, is lost and the sweep with it: the job waits for its turn again."
-        scontrol requeue "$SLURM_JOB_ID" || scancel "$SLURM_JOB_ID"
-    fi
+    [[ -n "$nodes" ]] && ! scontrol show hostnames "$nodes" | grep -qxF "$first"
+}
+if [[ -n "${SLURM_JOB_ID:-}" ]] && first_is_lost; then
+    say "The job's first node, $first, is lost and the sweep with it: the job waits for its turn again."
+    # Refused where the job may not be requeued, which ends it then, and where another node's pool has just asked.
+    scontrol requeue "$SLURM_JOB_ID" || { first_is_lost && scancel "$SLURM_JOB_ID"; }
 fi
 exit "$status"
