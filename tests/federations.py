@@ -137,7 +137,7 @@ def reference(federation: Federation) -> tuple[np.ndarray, Evaluations, int]:
     """The final weights, the evaluated versions' counts, and how many client updates were trained.
 
     Every client update is computed by itself when its server update comes, with all versions kept: those that start
-    from the version just before it last, and of these and of the others the longest first."""
+    from the version just before it last, and of these and of the others those with coresets first, then the longest."""
     training = federation.training()
     aggregator = Aggregator(federation.settings.algorithm.server_optimizer, training.initial_weights())
     recorder = Recorder(federation.settings.evaluation)
@@ -145,7 +145,8 @@ def reference(federation: Federation) -> tuple[np.ndarray, Evaluations, int]:
     for update in make_schedule(federation.settings, federation.data.population).server_updates():
         if update.version:
             pairs = list(zip(update.updates, update.weights, strict=True))
-            pairs.sort(key=lambda pair: (pair[0].version == update.version - 1, -pair[0].steps))
+            newest = update.version - 1
+            pairs.sort(key=lambda pair: (pair[0].version == newest, not pair[0].coreset, -pair[0].steps))
             total = np.zeros_like(versions[0])
             for update_of, weight in pairs:
                 start = {update_of.version: versions[update_of.version]}

@@ -243,7 +243,11 @@ def test_coresets_and_their_errors_are_the_same_after_any_kill(
     assert engine.evaluated == untroubled.evaluated
     assert engine.coreset_errors == untroubled.coreset_errors
     assert bool(engine.coreset_errors) == algorithm.startswith("fedcore")
-    np.testing.assert_allclose(kept.server["weights"], weights, rtol=1e-4, atol=1e-5)
+    if choice.get("clients", 1) == 1:
+        # Not nearly: of medoids that are nearly as good the last bit of a weight chooses, by the kind of processor.
+        assert kept.server["weights"].tobytes() == weights.tobytes()
+    else:  # logistic's coresets are of the examples themselves
+        np.testing.assert_allclose(kept.server["weights"], weights, rtol=1e-4, atol=1e-5)
 
 
 def _by_the_papers_after_any_kill(
