@@ -201,8 +201,10 @@ def _make_room(log: Path) -> None:
 def rank_environment(site: Site, marks: dict[str, str]) -> dict[str, str]:
     """The environment in which a run's ranks start: this process's, with what the site and fedhpc ask for, and the
     marks that tell whose they are."""
-    # Had this worker been started by MPI itself, its ranks would take the worker's place in that job for theirs.
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PMI_", "PMIX_"))}
+    # Had this worker been started by MPI itself, or by srun on a block's second node, its ranks would take the worker's
+    # place in that job for theirs; of a run of one rank nobody would be the one that speaks.
+    of_the_worker = ("PMI_", "PMIX_", "SLURM_PROCID")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(of_the_worker)}
     path = os.pathsep.join([str(Path(sys.executable).parent), inherited.get("PATH", os.defpath)])
     return {**inherited, **_RANK_ENVIRONMENT, **site.environment, **marks, "PATH": path}
 

@@ -61,17 +61,35 @@ def plan(
 def sweep(experiment: ExperimentFile, site: SiteName = None, output: Output = None) -> None:
     """Run every run of an experiment that has no result yet."""
     from fedhpc.experiment import load_experiment
+    from fedhpc.mistakes import ExperimentError
     from workflow.results_folder import default_folder
     from workflow.running import run_sweep
     from workflow.sites import load_site
-    from workflow.submission import end_chain
 
     loaded = load_experiment(experiment)
     folder = output or default_folder(loaded)
-    status = run_sweep(loaded, folder, load_site(site), _console())
-    if status in (0, 1) and (ended := end_chain(folder)):
-        typer.echo(f"The sweep is done; taken back from the queue: {', '.join(ended)}")
+    try:
+        status = run_sweep(loaded, folder, load_site(site), _console())
+    except ExperimentError:
+        _end_chain(folder, "A later job would be told the same")
+        raise
+    if status in (0, 1):
+        _end_chain(folder, "The sweep is done")
     raise typer.Exit(status)
+
+
+def _end_chain(folder: Path, why: str) -> None:
+    """Takes back what waits to go on with the sweep. That the queue cannot be asked is told, and no failure."""
+    from workflow.slurm import SlurmError
+    from workflow.submission import end_chain
+
+    try:
+        ended = end_chain(folder)
+    except SlurmError as error:
+        typer.echo(f"warning: jobs that wait to go on with it, if any, are still in the queue: {error}", err=True)
+        return
+    if ended:
+        typer.echo(f"{why}; taken back from the queue: {', '.join(ended)}")
 
 
 @app.command()

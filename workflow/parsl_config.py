@@ -12,6 +12,7 @@ Where runs take several nodes, one pool on a job's first node starts them all.
 """
 
 import os
+import re
 import shlex
 import socket
 import sys
@@ -178,6 +179,8 @@ class PilotJobs(SlurmProvider):
         )
         self._translate_table = {**self._translate_table, **_FURTHER_STATES}
         self._of_the_site = self.scheduler_options
+        # The last --exclude counts: the site's own nodes are in fedhpc's.
+        self._excluded = re.findall(r"^#SBATCH '?(?:--exclude[= ]|-x ?)([^\s']+)", self._of_the_site, re.MULTILINE)
         self._avoided: set[str] = set()
 
     def avoid_nodes_of(self, job: str) -> None:
@@ -185,7 +188,7 @@ class PilotJobs(SlurmProvider):
         with suppress(SlurmError):
             self._avoided.update(nodes_of(job))
         if self._avoided:
-            exclude = f"#SBATCH --exclude={','.join(sorted(self._avoided))}"
+            exclude = f"#SBATCH --exclude={','.join([*self._excluded, *sorted(self._avoided)])}"
             self.scheduler_options = f"{self._of_the_site}\n{exclude}\n"
 
     @property

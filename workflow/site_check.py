@@ -47,6 +47,9 @@ _FOR_EVER = {
     "QOSMaxWallDurationPerJobLimit": "slurm.time is longer than the QOS allows; lower it or name another slurm.qos",
 }
 _REFUSALS = (
+    ("could not establish a configuration source", "there is no Slurm here: run it on the cluster's login node"),
+    ("invalid account", "correct slurm.account; 'sacctmgr show associations user=$USER' lists yours"),
+    ("accounting/qos policy", "ask for less in slurm.time, slurm.nodes or slurm.max_blocks, or name another slurm.qos"),
     ("partition", "correct slurm.partition; 'sinfo -s' lists what there is"),
     ("account", "correct slurm.account; 'sacctmgr show associations user=$USER' lists yours"),
     ("qos", "correct slurm.qos; 'sacctmgr show associations user=$USER format=account,qos' lists yours"),

@@ -310,8 +310,16 @@ class SiloSite(Site):
 
     @classmethod
     def of(cls, site: Site, clients: int) -> "SiloSite":
-        """The site, whatever its ``ranks_per_run`` and however many of its runs share a node."""
-        found = cls.model_validate({**site.model_dump(), "ranks_per_run": clients + 1, "runs_per_node": None})
+        """The site, whatever its ``ranks_per_run`` and however many of its runs share a node.
+
+        Raises ExperimentError where so many ranks do not fit it."""
+        asked = {**site.model_dump(), "ranks_per_run": clients + 1, "runs_per_node": None}
+        try:
+            found = cls.model_validate(asked)
+        except ValidationError as error:
+            why = f"under clock: wall a run has a rank for each of {clients} clients and one more"
+            told = sentences(error, cls, asked, asked)
+            raise ExperimentError(site.file or Path("site"), [f"{sentence} ({why})" for sentence in told]) from None
         found._file = site.file
         return found
 

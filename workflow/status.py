@@ -88,7 +88,9 @@ def status_lines(folder: Path) -> list[str]:
 
 def _queue(folder: Path) -> list[str]:
     """How the sweep's own jobs stand that were submitted, and what the last of those that ended has left."""
-    logs = sorted(slurm_folder(folder).glob("sweep-*.log"), key=lambda log: log.stat().st_mtime)
+    # Of a job that was submitted by hand it is a link to the person's own file, which may be gone.
+    there = (log for log in slurm_folder(folder).glob("sweep-*.log") if log.exists())
+    logs = sorted(there, key=lambda log: log.stat().st_mtime)
     if not slurm_folder(folder).exists():
         return []
     try:
