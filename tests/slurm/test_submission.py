@@ -43,6 +43,20 @@ def test_a_chain_ends_with_the_sweep(slurm: Cluster, tmp_path: Path, experiment:
     assert f"taken back from the queue: {second}, {third}" in log
 
 
+def test_a_chain_ends_with_a_mistake_that_each_of_its_jobs_would_tell(slurm: Cluster, tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    settings = schedules_only(trials=1, algorithms={"fedavg": {**SYNCHRONOUS, "cohort": 10_000_000}})
+    file = write(tmp_path / "large.yaml", settings)
+    done = _fedhpc(slurm, tmp_path, SITE, "submit", file, "--output", folder, "--chain", 2)
+    assert done.returncode == 0, done.stderr
+    first, second = slurm.jobs(sweep_name(folder))
+    assert slurm.wait_for_job(first) == "FAILED"
+    assert slurm.wait_for_job(second) == "CANCELLED"
+    log = (folder / f"logs/slurm/sweep-{first}.log").read_text()
+    assert "algorithms.fedavg.cohort: 10000000 exceeds the population" in log
+    assert f"A later job would be told the same; taken back from the queue: {second}" in log
+
+
 def test_what_waits_is_told_and_no_longer_depends_on_its_files(
     slurm: Cluster, tmp_path: Path, experiment: Path
 ) -> None:

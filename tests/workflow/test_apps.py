@@ -73,6 +73,13 @@ def test_a_failed_run_names_itself_and_its_log(folder: Path) -> None:
     assert "10,000 deadlines passed" in progress.message
 
 
+def test_a_run_speaks_whatever_task_of_a_job_starts_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_PROCID", "1")
+    with take_lease(folder) as lease, pytest.raises(RunFailed) as failed:
+        train(folder, BAD, _digest(folder, BAD), ALONE, lease.token)
+    assert "10,000 deadlines passed" in failed.value.tail
+
+
 def test_the_log_of_the_attempt_before_is_kept(folder: Path) -> None:
     log = log_file(folder, BAD)
     log.parent.mkdir(parents=True)

@@ -261,3 +261,11 @@ def test_a_job_too_short_to_work_in_is_a_warning() -> None:
     short = {"slurm": {"time": "2", "signal_seconds": 60}}
     assert "may be asked to end before it has begun to work" in Site.model_validate(short).warning
     assert Site.model_validate({"slurm": {"time": "5"}}).warning == ""
+
+
+def test_more_silos_than_a_site_holds_are_told() -> None:
+    site = Site.model_validate({"ranks_per_run": 2, "gpus_per_rank": 1, "gpus": 2})
+    with pytest.raises(
+        ExperimentError, match=r"a run takes 5 GPUs of a node, and gpus says 2.*a rank for each of 4 cl"
+    ):
+        SiloSite.of(site, 4)

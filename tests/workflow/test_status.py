@@ -91,3 +91,10 @@ def test_an_interrupted_run_says_how_far_it_came(folder: Path) -> None:
         "no sweep is at work here",
         "  waiting  fedbuff/slow/trial-1  interrupted at 43 %",
     ]
+
+
+def test_the_output_of_a_job_may_be_gone(folder: Path) -> None:
+    logs = folder / "logs" / "slurm"
+    logs.mkdir(parents=True)
+    (logs / "sweep-41.log").symlink_to(folder.parent / "deleted.log")
+    assert "0 finished" in status_lines(folder)[0]
