@@ -1,7 +1,6 @@
 """The ``fedhpc`` command. What is heavy is imported inside the commands, so that help comes at once."""
 
 import math
-import os
 import signal
 import sys
 from pathlib import Path
@@ -62,7 +61,7 @@ def sweep(experiment: ExperimentFile, site: SiteName = None, output: Output = No
     """Run every run of an experiment that has no result yet."""
     from fedhpc.experiment import load_experiment
     from fedhpc.mistakes import ExperimentError
-    from workflow.results_folder import default_folder
+    from workflow.results_folder import EXPERIMENT, default_folder
     from workflow.running import run_sweep
     from workflow.sites import load_site
 
@@ -71,7 +70,9 @@ def sweep(experiment: ExperimentFile, site: SiteName = None, output: Output = No
     try:
         status = run_sweep(loaded, folder, load_site(site), _console())
     except ExperimentError:
-        _end_chain(folder, "A later job would be told the same")
+        # Only as a job of the chain, on the files that all of it shares: another sweep is refused for its own mistakes.
+        if loaded.file.resolve() == (folder / EXPERIMENT).resolve():
+            _end_chain(folder, "A later job would be told the same")
         raise
     if status in (0, 1):
         _end_chain(folder, "The sweep is done")
@@ -338,8 +339,9 @@ def _target(text: str, folder: Path) -> "Target":
 
 def _speaks() -> bool:
     """Whether this process is the one of its MPI job that speaks to a person: rank 0 by its launcher's count."""
-    ranks = (os.environ.get(name) for name in ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"))
-    return next((rank for rank in ranks if rank is not None), "0") == "0"
+    from fedhpc.ranks.guard import launched_rank
+
+    return launched_rank() == 0
 
 
 def _console() -> "Console":

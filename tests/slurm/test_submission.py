@@ -57,6 +57,24 @@ def test_a_chain_ends_with_a_mistake_that_each_of_its_jobs_would_tell(slurm: Clu
     assert f"A later job would be told the same; taken back from the queue: {second}" in log
 
 
+def test_another_sweep_that_is_refused_leaves_a_chain_alone(slurm: Cluster, tmp_path: Path, experiment: Path) -> None:
+    folder = tmp_path / "results"
+    for node in slurm.nodes:
+        slurm.drain(node)
+    assert _fedhpc(slurm, tmp_path, SITE, "submit", experiment, "--output", folder, "--chain", 2).returncode == 0
+    chain = slurm.jobs(sweep_name(folder))
+    settings = schedules_only(trials=1, algorithms={"fedavg": {**SYNCHRONOUS, "cohort": 10_000_000}})
+    other = write(tmp_path / "other.yaml", settings)
+    refused = slurm.run(
+        ["env", "SLURM_JOB_ID=99", sys.executable, "-m", "workflow", "sweep", other, "--output", folder], check=False
+    )
+    assert refused.returncode == 2, refused.stdout
+    assert slurm.jobs(sweep_name(folder)) == chain
+    slurm.cancel(*chain)
+    for node in slurm.nodes:
+        slurm.undrain(node)
+
+
 def test_what_waits_is_told_and_no_longer_depends_on_its_files(
     slurm: Cluster, tmp_path: Path, experiment: Path
 ) -> None:
