@@ -5,13 +5,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from fedhpc.field_words import ours
+
+M = TypeVar("M", bound=BaseModel)
 
 _QUOTES = "'"
 _NAMES = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
@@ -36,6 +38,15 @@ class _Place:
     keys: list[int | str]
     block: type[BaseModel] | None
     kinds: list[Any]
+
+
+def validated(model: type[M], raw: Any, place: Path) -> M:
+    """The content of a file, or of whatever ``place`` names, as the model has it. Raises ExperimentError with every
+    mistake."""
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        raise ExperimentError(place, sentences(error, model, raw, raw)) from None
 
 
 def sentences(error: ValidationError, model: type[BaseModel], raw: Any, filled: Any) -> list[str]:

@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from fedhpc.budget import Accuracy
-from fedhpc.mistakes import ExperimentError, nearest, sentences
+from fedhpc.mistakes import nearest, validated
 from fedhpc.settings import Name, Settings
 from fedhpc.yaml_text import read_yaml
 
@@ -90,11 +90,7 @@ def published_tables() -> list[str]:
 def published_table(name: str) -> PublishedTable:
     """The table of that name. Raises ExperimentError where the file is missing or no table."""
     path = FOLDER / f"{name}.yaml"
-    raw = read_yaml(path)
-    try:
-        return PublishedTable.model_validate(raw)
-    except ValidationError as error:
-        raise ExperimentError(path, sentences(error, PublishedTable, raw, raw)) from None
+    return validated(PublishedTable, read_yaml(path), path)
 
 
 class Published(Settings):

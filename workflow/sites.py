@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from fedhpc.clients.steps.step_choice import StepWishes
-from fedhpc.mistakes import ExperimentError, nearest, sentences
+from fedhpc.mistakes import ExperimentError, nearest, sentences, validated
 from fedhpc.ranks.world import mpiexec
 from fedhpc.settings import Settings
 from fedhpc.yaml_text import read_yaml
@@ -362,10 +362,7 @@ def load_site(name: str | None = None) -> Site:
             Path("site"), [f"{chosen!r} is unknown{meant}; known: {all_known}, or the path of a file"]
         )
     raw = read_yaml(path)
-    try:
-        site = Site.model_validate({} if raw is None else raw)
-    except ValidationError as error:
-        raise ExperimentError(path, sentences(error, Site, raw, raw)) from None
+    site = validated(Site, {} if raw is None else raw, path)
     site._file = path.resolve()
     return site
 
@@ -378,7 +375,4 @@ def step_wishes(text: str) -> StepWishes:
         raw = text
     if not isinstance(raw, dict):
         raise ExperimentError(Path("--step"), [f"{text!r} is no block of settings; write '{{form: plain}}', say"])
-    try:
-        return StepWishes.model_validate(raw)
-    except ValidationError as error:
-        raise ExperimentError(Path("--step"), sentences(error, StepWishes, raw, raw)) from None
+    return validated(StepWishes, raw, Path("--step"))

@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from fedhpc.mistakes import ExperimentError, nearest, sentences
+from fedhpc.mistakes import ExperimentError, nearest, validated
 from fedhpc.settings import Settings
 from fedhpc.yaml_text import read_yaml
 
@@ -129,11 +129,7 @@ def data_set(name: str) -> DataSet:
         known = data_sets()
         raise ExperimentError(Path("data"), [f"'{name}' is unknown{nearest(name, known)}; known: {', '.join(known)}"])
     path = FOLDER / f"{name}.yaml"
-    raw = read_yaml(path)
-    try:
-        return DataSet.model_validate(raw)
-    except ValidationError as error:
-        raise ExperimentError(path, sentences(error, DataSet, raw, raw)) from None
+    return validated(DataSet, read_yaml(path), path)
 
 
 def data_set_at(path: Path) -> str | None:
